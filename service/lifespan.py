@@ -63,9 +63,7 @@ async def _run(parts: Parts) -> AsyncIterator[None]:
         await parts.dispatcher.stop()
         for process in parts.fleet.processes:
             await process.stop()
-        await run_to_end(parts.writer.close)
-        await run_to_end(parts.commits.close)
-        parts.matrices.cache.clear()
+        await run_to_end(parts.matrices.close)
         await making
         await parts.arena.close()
         if parts.traces is not None:

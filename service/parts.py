@@ -30,7 +30,6 @@ from wavetrim.service.storage.arena.memory_limit import default_limit
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.write_record import WriteRecord, watch_writes
 from wavetrim.service.storage.disk.disk_space import RESERVE_BYTES
-from wavetrim.service.storage.disk.disk_writer import DiskWriter
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.memory.leases import Leases
 from wavetrim.service.telemetry.metrics import Metrics
@@ -90,7 +89,6 @@ class Parts(Frame):
         waits: Shares of the calls that wait for jobs.
         dispatcher: Brings jobs to the lane.
         thinking: Held by threads that compute in Python: one at a time.
-        writer: Writes matrices to disk.
         housekeeping: Removes what is too old.
     """
 
@@ -113,7 +111,6 @@ class Parts(Frame):
     waits: Shares
     dispatcher: Dispatcher
     thinking: asyncio.Lock
-    writer: DiskWriter
     housekeeping: Housekeeping
 
 
@@ -150,8 +147,7 @@ def make_parts(frame: Frame, database: Database) -> Parts:
     settings, metrics, descriptors = frame.settings, frame.metrics, frame.descriptors
     writes, in_flight = WriteRecord(), BytesInFlight()
     watch_writes(database, writes)
-    writer, arena = DiskWriter(writes=writes), _make_arena(settings)
-    commits = SharedCommits(database)
+    commits, arena = SharedCommits(database), _make_arena(settings)
     store = MatrixStore(
         database,
         settings.matrix_dir,
@@ -161,7 +157,6 @@ def make_parts(frame: Frame, database: Database) -> Parts:
         writes=writes,
         commits=commits,
         arena=arena,
-        writer=writer,
     )
     jobs = JobStore(database, commits)
     engine = Engine(settings, on_restart=metrics.engine_restarts.inc)
@@ -194,7 +189,7 @@ def make_parts(frame: Frame, database: Database) -> Parts:
         infer_statistics=InferStatistics(), news=news,
         streams=Shares("streams of events", max(1, descriptors.connections // 4)),
         waits=Shares("calls that wait for jobs", max(1, descriptors.connections // 2)),
-        dispatcher=dispatcher, thinking=asyncio.Lock(), writer=writer,
+        dispatcher=dispatcher, thinking=asyncio.Lock(),
         housekeeping=Housekeeping(database, store, jobs, writes, settings),
     )  # fmt: skip
 

@@ -186,7 +186,7 @@ def _show(matrix: Matrix) -> dict[str, Any]:
         "fortran_order": matrix.fortran_order,
         "bytes": matrix.size_bytes,
         "created_at": datetime.fromtimestamp(matrix.created_at, UTC),
-        "where": matrix.place,
+        "where": "disk" if matrix.on_disk else "memory",
         "state": "stored" if matrix.damaged_at is None else "damaged",
         "owner": matrix.owner,
     }

@@ -56,7 +56,7 @@ async def prepare(
     Args:
         job: The job.
         operands: Its matrices.
-        stack: Lets go of the operands, and of the part of the owner's quota, when it is closed.
+        stack: Lets go of the operands when it is closed.
         matrices: Files and rows.
 
     Raises:
@@ -79,11 +79,11 @@ async def prepare(
     assert a is not None
     assert b is not None
     shape, count = (a.rows, b.columns, a.dtype), find_stack(a, b, c)
-    product = matrices.drafts.describe(*shape, owner=job.owner, stack=count)
-    await stack.enter_async_context(matrices.stored.reserve(job.owner, product.size_bytes))
     asked = job.request
     on_disk = asked.get("storage", "disk") == "disk"
-    draft = await matrices.drafts.begin(product, on_disk=on_disk)
+    draft = await matrices.drafts.begin(
+        matrices.drafts.describe(*shape, owner=job.owner, stack=count, on_disk=on_disk)
+    )
     request = RunRequest(
         job=job.id,
         a=a,
@@ -119,7 +119,7 @@ def check_files(job: Job, matrices: MatrixStore, work: Work) -> None:
         MatrixNotFound: One was deleted meanwhile.
     """
     for matrix in find_matrices(job, matrices):
-        if matrix is not None and matrix.place == "disk":
+        if matrix is not None and matrix.on_disk:
             matrices.checks.verify(matrix)
     for matrix in work.files:
         work.files[matrix] = matrices.checks.verify(matrix)

@@ -67,7 +67,7 @@ class UploadKeyTaken(FieldProblem):
 
 
 class StorageFull(FieldProblem):
-    """There is no room for another matrix."""
+    """There is no space for another matrix."""
 
 
 class StorageFailed(RetryLater):

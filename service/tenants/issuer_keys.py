@@ -23,7 +23,7 @@ PERIOD_SECONDS: Final = 300.0
 PAUSE_SECONDS: Final = 10.0
 """Least time between two reads for unknown keys, or after a failed read; chosen."""
 
-KEPT_SECONDS: Final = 3600.0
+STALE_SECONDS: Final = 3600.0
 """How long keys are used that cannot be read again; chosen."""
 
 
@@ -53,7 +53,7 @@ class IssuerKeys:
         """
         await self._refresh()
         if self._read_at is None and self._source.is_file:
-            raise SettingRefused("jwt_jwks", self._source.place, "a JWKS (RFC 7517)")
+            raise SettingRefused("jwt_jwks", self._source.location, "a JWKS (RFC 7517)")
         self._task = asyncio.create_task(self._watch(), name="issuer-keys")
 
     async def stop(self) -> None:
@@ -104,14 +104,14 @@ class IssuerKeys:
     async def _read(self) -> None:
         """Read the keys. No error may end the reading: withdrawn keys would be good for ever."""
         self._looked_at = now = time.monotonic()
-        place = f"WAVETRIM_JWT_JWKS, {self._source.shown}"
+        source = f"WAVETRIM_JWT_JWKS, {self._source.shown}"
         try:
             keys = await run_to_end(self._source.read)
         except (OSError, JwksRefused) as error:
-            logger.warning("the keys of the token issuer cannot be read (%s): %s", place, error)
+            logger.warning("the keys of the token issuer cannot be read (%s): %s", source, error)
             self._drop_old()
         except Exception:
-            logger.exception("the keys of the token issuer cannot be read (%s)", place)
+            logger.exception("the keys of the token issuer cannot be read (%s)", source)
             self._drop_old()
         else:
             self._read_at = now
@@ -121,7 +121,7 @@ class IssuerKeys:
 
     def _drop_old(self) -> None:
         """Use the keys no longer if they were read too long ago."""
-        if self._read_at is not None and self._age(self._read_at) > KEPT_SECONDS:
+        if self._read_at is not None and self._age(self._read_at) > STALE_SECONDS:
             self._set(())
 
     def _set(self, keys: tuple[IssuerKey, ...]) -> None:

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPException
 from ipaddress import ip_address
 from pathlib import Path
@@ -67,39 +67,32 @@ class IssuerKey:
     kid: str | None
     algorithms: frozenset[str]
     document: str
-    public: Any
-
-    def __eq__(self, other: object) -> bool:
-        """Whether both have the same document."""
-        return isinstance(other, IssuerKey) and self.document == other.document
-
-    def __hash__(self) -> int:
-        return hash(self.document)
+    public: Any = field(compare=False)
 
 
 class JwksSource:
     """Where a JWKS is.
 
     Args:
-        place: A URL, or the path of a file.
+        location: A URL, or the path of a file.
 
     Raises:
         SettingRefused: It is no URL, one with user information, which is not sent, or one without
             TLS, over which others could send keys of theirs.
 
     Attributes:
-        place: As given.
-        shown: The place for the log: of a URL only scheme, host, port and path, as the rest may be
+        location: As given.
+        shown: What the log tells of it: of a URL scheme, host, port and path, as the rest may be
             secret.
         is_file: Whether it is a file.
     """
 
-    def __init__(self, place: str) -> None:
-        self.place = place
-        self.is_file = "://" not in place
-        self.shown = place if self.is_file else re.sub(r"[^/]*@|[?#].*", "", place)
+    def __init__(self, location: str) -> None:
+        self.location = location
+        self.is_file = "://" not in location
+        self.shown = location if self.is_file else re.sub(r"[^/]*@|[?#].*", "", location)
         try:
-            url = urlsplit(place)
+            url = urlsplit(location)
         except ValueError as error:
             raise SettingRefused("jwt_jwks", self.shown, f"a URL ({error}), or a file") from error
         if self.is_file:
@@ -120,13 +113,13 @@ class JwksSource:
         """
         if self.is_file:
             try:
-                path = Path(self.place).expanduser()
+                path = Path(self.location).expanduser()
             except RuntimeError as error:  # there is no such user
-                raise FileNotFoundError(f"{self.place}: {error}") from error
+                raise FileNotFoundError(f"{self.location}: {error}") from error
             with open(path, "rb", opener=_open_regular) as file:
                 return parse_jwks(file.read(_MAX_BYTES + 1))
         try:
-            return parse_jwks(_fetch(self.place))
+            return parse_jwks(_fetch(self.location))
         except (HTTPException, ValueError) as error:
             # Its words may have the URL, with what is not shown of it.
             raise JwksRefused(f"the answer is not HTTP ({type(error).__name__})") from error

@@ -1,4 +1,4 @@
-"""Places of one kind, of which one caller never has all."""
+"""Shares of what there is a limited number of: one caller never has all."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,18 +8,18 @@ from typing import Final
 from wavetrim.service.errors import Crowded, QuotaReached
 
 PARTS: Final = 4
-"""A caller with a name may have one of so many parts of the places, and at least one; chosen."""
+"""A caller with a name may have this part of all, a quarter, and at least one; chosen."""
 
 
 class Shares:
-    """Counts who has places. To be used from one event loop.
+    """Counts who has how many. To be used from one event loop.
 
-    Callers without a name may have all places: with the service's own key they may do anything, and
+    Callers without a name may have all: with the service's own key they may do anything, and
     without any key they cannot be told apart.
 
     Args:
-        name: What takes a place, in the plural.
-        most: How many places there are.
+        name: What is counted, in the plural.
+        most: How many there may be.
     """
 
     def __init__(self, name: str, most: int) -> None:
@@ -29,11 +29,11 @@ class Shares:
 
     @contextmanager
     def take(self, caller: str) -> Iterator[None]:
-        """A place during the block.
+        """Have one during the block.
 
         Raises:
             QuotaReached: The caller has its share.
-            Crowded: All places are taken.
+            Crowded: All are taken.
         """
         share = max(1, self._most // PARTS)
         if caller and self._held[caller] >= share:

@@ -43,7 +43,9 @@ def get_me(call: Call) -> MeView:
     return MeView(
         name=name,
         scopes=[scope for scope in SCOPES if scope in tenant.scopes],
-        stored_bytes=QuotaView(used=parts.matrices.stored.count(name), limit=quota.stored_bytes),
+        stored_bytes=QuotaView(
+            used=parts.matrices.stored.count_owned(name), limit=quota.stored_bytes
+        ),
         queued_jobs=QuotaView(used=queued, limit=quota.queued_jobs),
         bytes_in_flight=QuotaView(used=parts.in_flight.count(name), limit=quota.bytes_in_flight),
     )

@@ -54,7 +54,7 @@ def _count_rows(gauges: Gauges, jobs: JobStore, matrices: MatrixStore) -> None:
     """Set what only the database knows; if it is away, the old numbers stay."""
     try:
         counts = jobs.count_by_state()
-        gauges.stored_bytes.set(matrices.space.count())
+        gauges.stored_bytes.set(matrices.stored.count_on_disk())
     except DATABASE_AWAY as error:
         logger.warning("the database does not answer: %s", type(error).__name__)
         gauges.database_up.set(0)

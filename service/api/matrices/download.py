@@ -112,7 +112,7 @@ async def send_matrix(call: Call, matrix_id: str) -> None:
             await call.answer(Response(None, download.status, download.headers))
         elif hold is not None:
             await _send_view(call, download, hold.extent.view[slice(*download.part)])
-        elif matrix.place == "memory":
+        elif not matrix.on_disk:
             raise MatrixNotFound(matrix.id)
         else:
             await _send_file(call, download, matrix)

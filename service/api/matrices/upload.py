@@ -1,6 +1,7 @@
 """An upload: a matrix that is stored, or compared with what its Idempotency-Key has stored."""
 
 import hashlib
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -74,18 +75,15 @@ class Upload:
         # The matrix's description, independent of how its header is written.
         about = (*header.shape, header.dtype, header.fortran_order, self._on_disk)
         digest = self._body.hash_rest(repr(about).encode())
-        first = await run_to_end(self._key.find)
-        if first is not None:
+        if await run_to_end(self._key.find) is not None:
             await self._pass_over()
         else:
-            try:
+            with suppress(AlreadyUploaded):
                 return await self._keep(header, digest), True
-            except AlreadyUploaded:
-                first = await run_to_end(self._key.find)
+        first = await run_to_end(self._key.find, digest.hexdigest())
         if first is None:
             raise RetryLater("the matrix under this Idempotency-Key was just deleted", 1)
-        first.expect_same(digest.hexdigest())
-        return await run_to_end(self._store.get, first.matrix), False
+        return await run_to_end(self._store.get, first), False
 
     async def _pass_over(self) -> None:
         """Read the elements to compare them, without storing them: that needs no room."""
@@ -99,16 +97,16 @@ class Upload:
         described = self._store.drafts.describe(
             header.rows, header.columns, header.dtype,
             fortran_order=header.fortran_order, owner=self._tenant.name, stack=header.stack,
+            on_disk=self._on_disk,
         )  # fmt: skip
         give_back = self._in_flight.take(self._tenant, described.size_bytes)
         try:
-            async with self._store.stored.reserve(self._tenant.name, described.size_bytes):
-                return await self._receive(described, digest)
+            return await self._receive(described, digest)
         finally:
             give_back()
 
     async def _receive(self, described: Matrix, digest: "hashlib._Hash | None") -> Matrix:
-        draft = await self._store.drafts.receive(described, self._fill, on_disk=self._on_disk)
+        draft = await self._store.drafts.receive(described, self._fill)
         settle: Settle | None = None
         stored_digest = None
         try:

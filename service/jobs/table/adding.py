@@ -19,8 +19,7 @@ from wavetrim.service.jobs.operands import find_result
 from wavetrim.service.jobs.table.ending import Followers
 from wavetrim.service.jobs.table.listing import find_jobs
 from wavetrim.service.jobs.table.rows import make_row, read_job, split
-from wavetrim.service.storage.database.ownership import scope_key
-from wavetrim.service.storage.database.tables import job_labels, jobs, matrices
+from wavetrim.service.storage.database.tables import job_labels, jobs, matrices, scope_key
 
 _NAMED: Final = ("a", "b", "c")
 

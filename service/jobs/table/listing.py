@@ -10,8 +10,7 @@ from wavetrim.service.jobs.errors import JobNotFound
 from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
 from wavetrim.service.jobs.table.rows import is_in_state, read_job, split
 from wavetrim.service.storage.database.database import reading
-from wavetrim.service.storage.database.ownership import is_owned
-from wavetrim.service.storage.database.tables import job_labels, jobs
+from wavetrim.service.storage.database.tables import is_owned, job_labels, jobs
 
 
 def find_jobs(connection: Connection, ids: Collection[str]) -> dict[str, Job]:

@@ -1,7 +1,7 @@
 """The arena: shared memory in which matrices are received, computed, and sent from.
 
-In the order in which memory is made: `memory_limit` says how much may be taken, `slab_sizes` in
-which steps, `slab` makes it, `slab_supply` makes slabs ahead of use and gives idle ones back,
+In the order in which memory is made: `memory_limit` says how much may be taken, `slab` how large
+slabs are, and makes one, `slab_supply` makes slabs ahead of use and gives idle ones back,
 `free_ranges` and `extent_table` decide where an extent lies (`memory.extent` counts who holds it),
 `arena` hands out, evicts and refuses.
 

@@ -2,14 +2,17 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from wavetrim.service.storage.arena.extent_table import ExtentTable
-from wavetrim.service.storage.arena.memory_limit import read_room as read_memory_room
-from wavetrim.service.storage.arena.slab import Slab
-from wavetrim.service.storage.arena.slab_sizes import LARGEST_BYTES, find_usual_bytes, round_up
+from wavetrim.service.storage.arena.memory_limit import read_memory_left
+from wavetrim.service.storage.arena.slab import LARGEST_BYTES, Slab, find_usual_bytes, round_up
 from wavetrim.service.storage.arena.slab_supply import SlabSupply
 from wavetrim.service.storage.errors import StorageFull
 from wavetrim.service.storage.memory.extent import Hold
+
+_PATIENCE_SECONDS: Final = 10.0
+"""How long one `obtain` may take; chosen."""
 
 
 class ArenaFull(StorageFull):
@@ -27,15 +30,12 @@ class Arena:
         limit_bytes: The most memory to take; with 0 it is always full.
         slab_bytes: Size of a usual slab, a multiple of 2 MiB; None for one that suits the limit.
         poison: Whether freed bytes are overwritten, for tests.
-        threads: How many make pages; None for the usable cores, at most 8.
-        read_room: Memory that may still be taken, in bytes. Called in threads.
+        memory_left: Memory that may still be taken, in bytes. Called in threads.
         idle_seconds: How long an unused slab is kept.
-        patience_seconds: How long one `obtain` may take.
 
     Attributes:
         limit_bytes: As given.
         supply: Its slabs.
-        credited_bytes: Memory that is taken for bytes that were announced and have not come yet.
         evict: Called with the number of missing bytes. Releases holds of extents whose content is
             elsewhere, too, and returns their bytes; 0 if there are none.
     """
@@ -46,22 +46,17 @@ class Arena:
         limit_bytes: int,
         slab_bytes: int | None = None,
         poison: bool = False,
-        threads: int | None = None,
-        read_room: Callable[[], int] = read_memory_room,
+        memory_left: Callable[[], int] = read_memory_left,
         idle_seconds: float = 60.0,
-        patience_seconds: float = 10.0,
     ) -> None:
         self.limit_bytes = limit_bytes
-        self.credited_bytes = 0
         self._usual_bytes = slab_bytes or find_usual_bytes(limit_bytes)
-        self._patience_seconds = patience_seconds
         self._table = ExtentTable(poison=poison)
         self.supply = SlabSupply(
             self._table,
             limit_bytes=limit_bytes,
             usual_bytes=self._usual_bytes,
-            threads=threads,
-            read_room=read_room,
+            memory_left=memory_left,
             idle_seconds=idle_seconds,
         )
         self._waiting = 0
@@ -80,17 +75,6 @@ class Arena:
         """Let go of all memory; the engine must be gone. Extents that are held stay readable."""
         await self.supply.close()
         self._table = ExtentTable(poison=False)  # an empty one: nothing is handed out any more
-
-    def take_credit(self, size_bytes: int) -> bool:
-        """Count memory for bytes that have not come yet, at most a usual slab for all bodies.
-
-        Returns:
-            Whether it may be taken; then `credited_bytes` must be lowered by it once they came.
-        """
-        is_credited = self.credited_bytes + size_bytes <= self._usual_bytes
-        if is_credited:
-            self.credited_bytes += size_bytes
-        return is_credited
 
     def try_obtain(self, size_bytes: int, holder: str) -> Hold | None:
         """An extent in pages that are already made, or None; takes a few microseconds."""
@@ -118,7 +102,7 @@ class Arena:
         if (hold := self.try_obtain(size_bytes, holder)) is not None:
             return hold
         try:
-            return await self._make_room(size_bytes, holder)
+            return await self._free_and_take(size_bytes, holder)
         except ArenaFull:
             if otherwise is None:
                 raise
@@ -137,7 +121,7 @@ class Arena:
             ArenaFull: There is no memory, and none can be freed.
         """
         needed_bytes = round_up(size_bytes)
-        deadline = time.monotonic() + self._patience_seconds
+        deadline = time.monotonic() + _PATIENCE_SECONDS
         self._waiting += 1
         try:
             while not self._is_refusable(needed_bytes, deadline):
@@ -166,8 +150,8 @@ class Arena:
             "leased_bytes": sum(slab.size_bytes for slab in self.supply.leased.values()),
         }
 
-    async def _make_room(self, size_bytes: int, holder: str) -> Hold:
-        deadline = time.monotonic() + self._patience_seconds
+    async def _free_and_take(self, size_bytes: int, holder: str) -> Hold:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
         needed_bytes = round_up(size_bytes)
         self._waiting += 1  # a slab made ahead now could take the memory of the one that is needed
         try:

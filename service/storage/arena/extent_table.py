@@ -26,6 +26,7 @@ class ExtentTable:
         poison: Whether freed bytes are overwritten.
 
     Attributes:
+        slabs: Those in which extents are placed, by their ids, the oldest first.
         count: Extents that are held.
         used_bytes: Memory that they take.
     """
@@ -34,7 +35,7 @@ class ExtentTable:
         self._poison = poison
         self._lock = threading.Lock()
         self._ranges = FreeRanges()
-        self._slabs: dict[int, Slab] = {}
+        self.slabs: dict[int, Slab] = {}
         self.count = 0
         self.used_bytes = 0
 
@@ -46,7 +47,7 @@ class ExtentTable:
     def add(self, slab: Slab) -> None:
         """Begin to place extents in a slab."""
         with self._lock:
-            self._slabs[slab.id] = slab
+            self.slabs[slab.id] = slab
             self._ranges.add_region(slab.id << _SLAB_SHIFT, slab.size_bytes)
 
     def withdraw(self, slab: Slab) -> bool:
@@ -54,23 +55,23 @@ class ExtentTable:
         with self._lock:
             withdrawn = self._ranges.remove_region(slab.id << _SLAB_SHIFT)
             if withdrawn:
-                del self._slabs[slab.id]
+                del self.slabs[slab.id]
         return withdrawn
 
     def list_unused(self) -> list[Slab]:
         """Slabs in which no extent lies, the newest first."""
         with self._lock:
-            ids = [one for one in self._slabs if self._ranges.is_region_free(one << _SLAB_SHIFT)]
-            return [self._slabs[one] for one in sorted(ids, reverse=True)]
+            ids = [one for one in self.slabs if self._ranges.is_region_free(one << _SLAB_SHIFT)]
+            return [self.slabs[one] for one in sorted(ids, reverse=True)]
 
     def take(self, size_bytes: int, holder: str) -> Hold | None:
         """A hold of a new extent, or None if no free range is large enough."""
-        reserved_bytes = -(-size_bytes // PAGE_BYTES) * PAGE_BYTES
+        reserved_bytes = max(1, -(-size_bytes // PAGE_BYTES)) * PAGE_BYTES
         with self._lock:
             address = self._ranges.take(reserved_bytes)
             if address is None:
                 return None
-            slab = self._slabs[address >> _SLAB_SHIFT]
+            slab = self.slabs[address >> _SLAB_SHIFT]
             self.count += 1
             self.used_bytes += reserved_bytes
         offset_bytes = address - (slab.id << _SLAB_SHIFT)

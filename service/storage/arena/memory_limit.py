@@ -53,7 +53,7 @@ def default_limit(root: Path = Path("/")) -> int:
     return min(_MOST_BYTES, (count_memory(root) or 0) // _SHARE)
 
 
-def read_room(root: Path = Path("/")) -> int:
+def read_memory_left(root: Path = Path("/")) -> int:
     """Memory that may still be taken, in bytes; 0 if the system does not tell.
 
     At each level an eighth of its limit, from 64 MiB to 1 GiB, is reserved: for the engine, buffers

@@ -1,4 +1,7 @@
-"""One piece of the arena: a sealed memfd, mapped, all of its pages made."""
+"""One piece of the arena: a sealed memfd, mapped, all of its pages made; and how large it is.
+
+A slab is one registration with CUDA, so a matrix lies within one.
+"""
 
 import ctypes
 import errno
@@ -24,15 +27,28 @@ from wavetrim.service.errors import ServiceError
 
 logger = logging.getLogger(__name__)
 
+USUAL_BYTES: Final = 2**30
+"""A slab of a large arena: in smaller ones large matrices often find no range; chosen."""
+
+SMALL_USUAL_BYTES: Final = 256 * 2**20
+"""A slab of a small arena; chosen: on a small machine the first one must be made quickly, and one
+that is made ahead must leave memory to others."""
+
+SMALL_ARENA_BYTES: Final = 8 * USUAL_BYTES
+"""An arena below this is small, by default on machines with less than 32 GiB; chosen."""
+
+LARGEST_BYTES: Final = 512 * 2**30 - HUGE_PAGE_BYTES
+"""CUDA registers less than 512 GiB at once."""
+
 _STEP_BYTES: Final = 128 * 2**20
-"""Bytes that are made before the room is read again: about 0.1 s of one thread's work."""
+"""Bytes that are made before the limits are read again: about 0.1 s of one thread's work."""
 
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _MFD_NOEXEC_SEAL: Final = 8  # Linux 6.3: never executable
 _PUNCH_HOLE: Final = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 
 
-class NoRoom(ServiceError):
+class NoMemory(ServiceError):
     """A slab would take more memory than may be taken."""
 
     def __init__(self, wanted_bytes: int, left_bytes: int) -> None:
@@ -87,23 +103,54 @@ class Slab:
         self.view = memoryview(b"")
 
 
-def make_slab(number: int, size_bytes: int, *, threads: int, read_room: Callable[[], int]) -> Slab:
+def round_up(size_bytes: int) -> int:
+    """The least multiple of 2 MiB, as slabs are, that is at least `size_bytes`."""
+    return -(-size_bytes // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
+
+
+def find_usual_bytes(limit_bytes: int) -> int:
+    """The size of a slab in an arena of this size."""
+    return USUAL_BYTES if limit_bytes >= SMALL_ARENA_BYTES else SMALL_USUAL_BYTES
+
+
+def choose_slab_bytes(
+    needed_bytes: int, *, usual_bytes: int, left_bytes: int, memory_left_bytes: int
+) -> int:
+    """The size of the next slab, or 0 if none may be made.
+
+    Args:
+        needed_bytes: Its least size, a multiple of 2 MiB; 0 for a slab that is made ahead of use,
+            which is a usual one or none.
+        usual_bytes: The size of a usual slab.
+        left_bytes: Bytes up to the arena's limit.
+        memory_left_bytes: Memory that may still be taken.
+    """
+    usual = _round_down(min(usual_bytes, left_bytes))
+    if not needed_bytes:
+        return usual if usual <= memory_left_bytes else 0
+    size = max(needed_bytes, min(usual, _round_down(memory_left_bytes)))
+    return size if size <= min(left_bytes, memory_left_bytes, LARGEST_BYTES) else 0
+
+
+def make_slab(
+    number: int, size_bytes: int, *, threads: int, memory_left: Callable[[], int]
+) -> Slab:
     """Make a slab and all of its pages. Blocks: about half a second a GiB.
 
-    A process that makes pages past a control group's limit is killed. So the room is read before
-    each step, and must suffice for all that is left.
+    A process that makes pages past a control group's limit is killed. So the memory left is read
+    before each step, and must suffice for all pages that are still to be made.
 
     Args:
         number: Its id.
         size_bytes: A multiple of 2 MiB.
         threads: How many make pages.
-        read_room: Memory that may still be taken, in bytes.
+        memory_left: Memory that may still be taken, in bytes.
 
     Raises:
-        NoRoom: It would take more memory than it may; what was made is given back.
+        NoMemory: It would take more memory than it may; what was made is given back.
         OSError: The system refuses it.
     """
-    _require_room(read_room(), size_bytes)
+    _require_memory(memory_left(), size_bytes)
     fd = _make_sealed(size_bytes)
     try:
         memory = map_shared(fd, size_bytes)
@@ -111,7 +158,7 @@ def make_slab(number: int, size_bytes: int, *, threads: int, read_room: Callable
         with ThreadPoolExecutor(threads, thread_name_prefix="slab") as pool:
             for offset in range(0, size_bytes, _STEP_BYTES):
                 left_bytes = size_bytes - offset
-                _require_room(read_room(), left_bytes)
+                _require_memory(memory_left(), left_bytes)
                 pieces = cut_range(address + offset, min(_STEP_BYTES, left_bytes))
                 list(pool.map(_make_pages, pieces))
     except BaseException:
@@ -120,9 +167,13 @@ def make_slab(number: int, size_bytes: int, *, threads: int, read_room: Callable
     return Slab(number, fd, memory)
 
 
-def _require_room(room_bytes: int, wanted_bytes: int) -> None:
-    if room_bytes < wanted_bytes:
-        raise NoRoom(wanted_bytes, room_bytes)
+def _round_down(size_bytes: int) -> int:
+    return size_bytes - size_bytes % HUGE_PAGE_BYTES
+
+
+def _require_memory(memory_left_bytes: int, wanted_bytes: int) -> None:
+    if memory_left_bytes < wanted_bytes:
+        raise NoMemory(wanted_bytes, memory_left_bytes)
 
 
 def _make_sealed(size_bytes: int) -> int:

@@ -9,14 +9,14 @@ from typing import Any, Final
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.scheduler.execution.pages import HUGE_PAGE_BYTES
 from wavetrim.service.storage.arena.extent_table import ExtentTable
-from wavetrim.service.storage.arena.slab import NoRoom, Slab, make_slab
-from wavetrim.service.storage.arena.slab_sizes import choose_slab_bytes
+from wavetrim.service.storage.arena.slab import NoMemory, Slab, choose_slab_bytes, make_slab
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 1.0
 _MOST_THREADS: Final = 8
+"""The most threads that make pages; chosen."""
 
 
 class SlabSupply:
@@ -26,12 +26,10 @@ class SlabSupply:
         table: Places extents in the slabs.
         limit_bytes: The most that all slabs may take.
         usual_bytes: Size of a slab that is not made for one large extent.
-        threads: How many make pages; None for the usable cores, at most 8.
-        read_room: Memory that may still be taken, in bytes. Called in threads.
+        memory_left: Memory that may still be taken, in bytes. Called in threads.
         idle_seconds: How long an unused slab is kept.
 
     Attributes:
-        slabs: Those for extents by their ids, the oldest first.
         leased: Those that are leased, which have no extents of the table.
         leaving: Those that are about to be given back, and are no longer used.
         made_bytes: Bytes of all slabs.
@@ -47,22 +45,19 @@ class SlabSupply:
         *,
         limit_bytes: int,
         usual_bytes: int,
-        threads: int | None,
-        read_room: Callable[[], int],
+        memory_left: Callable[[], int],
         idle_seconds: float,
     ) -> None:
         self._table = table
         self._limit_bytes = limit_bytes
         self._usual_bytes = usual_bytes
-        self._threads = threads or min(_MOST_THREADS, usable_cores())
-        self._read_room = read_room
+        self._memory_left = memory_left
         self._idle_seconds = idle_seconds
         self._numbers = 0
         self._growth: asyncio.Task[Slab | None] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._closed = False
         self._refused_at: float | None = None
-        self.slabs: dict[int, Slab] = {}
         self.leased: dict[int, Slab] = {}
         self.leaving: dict[Slab, asyncio.Task[None]] = {}
         self.made_bytes = 0
@@ -72,7 +67,7 @@ class SlabSupply:
     @property
     def shared(self) -> tuple[Slab, ...]:
         """The slabs that the engine should have: those for extents, and leased ones."""
-        return (*self.slabs.values(), *self.leased.values())
+        return (*self._table.slabs.values(), *self.leased.values())
 
     @property
     def left_bytes(self) -> int:
@@ -94,7 +89,7 @@ class SlabSupply:
         await asyncio.gather(*ending, *filter(None, [self._growth]), return_exceptions=True)
         for slab in (*self.shared, *self.leaving):
             await run_to_end(slab.close)
-        self.slabs.clear()
+        self._table.slabs.clear()
         self.leased.clear()
         self.leaving.clear()
         self.made_bytes = 0
@@ -158,11 +153,11 @@ class SlabSupply:
         if self._closed:
             return False
         made_bytes = self.made_bytes
-        room_bytes = await run_to_end(self._read_room)
+        memory_left_bytes = await run_to_end(self._memory_left)
         if self.made_bytes < made_bytes:
             return True
         unused = sorted(self._table.list_unused(), key=lambda slab: -slab.size_bytes)
-        left_bytes = min(room_bytes, self.left_bytes)
+        left_bytes = min(memory_left_bytes, self.left_bytes)
         left_bytes += sum(slab.size_bytes for slab in self.leaving)
         if left_bytes + sum(slab.size_bytes for slab in unused) < needed_bytes:
             return False
@@ -184,7 +179,7 @@ class SlabSupply:
         usual_bytes = 0 if leased else self._usual_bytes
         try:
             slab = await run_to_end(self._make_slab, needed_bytes, usual_bytes, self.left_bytes)
-        except (NoRoom, OSError) as error:
+        except (NoMemory, OSError) as error:
             if self._refused_at is None:  # log it once, not at each request
                 logger.warning("the arena does not grow: %s", error)
             self._refused_at = time.monotonic()
@@ -199,25 +194,27 @@ class SlabSupply:
         if leased:
             self.leased[slab.id] = slab
         else:
-            self.slabs[slab.id] = slab
             self._table.add(slab)
         self.on_made(slab)
         return slab
 
     def _make_slab(self, needed_bytes: int, usual_bytes: int, left_bytes: int) -> Slab:
         """Make a slab, larger than needed if a usual one is; called in a thread."""
-        room_bytes = self._read_room()
+        memory_left_bytes = self._memory_left()
         size_bytes = choose_slab_bytes(
-            needed_bytes, usual_bytes=usual_bytes, left_bytes=left_bytes, room_bytes=room_bytes
+            needed_bytes,
+            usual_bytes=usual_bytes,
+            left_bytes=left_bytes,
+            memory_left_bytes=memory_left_bytes,
         )
         if not size_bytes:
-            raise NoRoom(needed_bytes or usual_bytes, min(left_bytes, room_bytes))
+            raise NoMemory(needed_bytes or usual_bytes, min(left_bytes, memory_left_bytes))
         self._numbers += 1
         return make_slab(
             self._numbers,
             size_bytes,
-            threads=self._threads,
-            read_room=lambda: 0 if self._closed else self._read_room(),
+            threads=min(_MOST_THREADS, usable_cores()),
+            memory_left=lambda: 0 if self._closed else self._memory_left(),
         )
 
     def _give_orphan_back(self, making: asyncio.Task[Slab | None]) -> None:
@@ -227,7 +224,6 @@ class SlabSupply:
 
     def _begin_leaving(self, slab: Slab) -> None:
         if self._table.withdraw(slab):
-            del self.slabs[slab.id]
             self.leaving[slab] = asyncio.create_task(self._leave(slab))
 
     async def _leave(self, slab: Slab) -> None:
@@ -260,7 +256,7 @@ class SlabSupply:
                 if slab.used_at <= since and is_spare:
                     spare_bytes -= 0 if slab in large else slab.size_bytes
                     self._begin_leaving(slab)
-            if not self.slabs:
+            if not self._table.slabs:
                 self.grow_ahead()
 
 

@@ -12,7 +12,6 @@ from typing import Final
 
 from sqlalchemy import Connection, Engine, func, insert, inspect, select
 
-from wavetrim.service.storage.database.expected_tables import find_difference
 from wavetrim.service.storage.database.tables import VERSION_TABLE, metadata, schema_version
 
 logger = logging.getLogger(__name__)
@@ -59,11 +58,24 @@ def prepare_tables(
                     f"its tables are of version {revision}; a service upgrades them"
                 )
             _upgrade(connection)
-        if difference := find_difference(connection):
+        if difference := _find_difference(connection):
             raise SchemaRefused(difference)
         if revision != REVISIONS[-1]:
             keep_copy()
             logger.info("the tables were of version %s; they are of %s", revision, REVISIONS[-1])
+
+
+def _find_difference(connection: Connection) -> str | None:
+    """The first table or column that is missing, such as in tables of another program."""
+    inspector = inspect(connection)
+    for table in metadata.sorted_tables:
+        if not inspector.has_table(table.name):
+            return f"it has no table {table.name}, which this wavetrim has made"
+        there = {column["name"] for column in inspector.get_columns(table.name)}
+        for column in table.columns:
+            if column.name not in there:
+                return f"its table {table.name} is not wavetrim's: column {column.name} is missing"
+    return None
 
 
 def _list_known(connection: Connection) -> set[str]:

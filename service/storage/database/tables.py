@@ -5,13 +5,15 @@ number to `schema.REVISIONS`. Columns that were added later are nullable: NULL m
 versions did.
 """
 
-from typing import Final
+import hashlib
+from typing import Any, Final
 
 from sqlalchemy import (
     JSON,
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Float,
     ForeignKey,
     Index,
@@ -21,6 +23,7 @@ from sqlalchemy import (
     Table,
     UniqueConstraint,
     text,
+    true,
 )
 
 UNFINISHED: Final = ("queued", "running")
@@ -136,3 +139,25 @@ job_labels = Table(
     Column("job", String(40), ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
     Index("job_labels_job", "job"),
 )
+
+
+def is_owned(table: Table, owner: str | None) -> ColumnElement[bool]:
+    """The rows of an owner; None for everybody's. Rows of the one tenant have NULL as owner."""
+    if owner is None:
+        return true()
+    return table.c.owner == owner if owner else table.c.owner.is_(None)
+
+
+def read_owner(columns: dict[str, Any]) -> dict[str, Any]:
+    """A row's columns, with an empty name as the owner if it is NULL."""
+    return columns | {"owner": columns["owner"] or ""}
+
+
+def scope_key(owner: str, key: str) -> str:
+    """An Idempotency-Key as it is stored, different for each owner.
+
+    The one tenant's is stored as it is; others begin with a character that no key may have.
+    """
+    if not owner:
+        return key
+    return "\n" + hashlib.sha256(f"{owner}\n{key}".encode()).hexdigest()

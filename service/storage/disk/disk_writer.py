@@ -48,7 +48,7 @@ class DiskWriter:
         self._writes = writes or WriteRecord()
         self._most_waiting_bytes = most_waiting_bytes
         self._waiting_bytes = 0
-        self._room = threading.Condition()
+        self._changed = threading.Condition()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk-writer")
         threads = min(CHECKSUM_THREADS, usable_cores())
         self._checksums = ThreadPoolExecutor(threads, thread_name_prefix="disk-checksum")
@@ -59,14 +59,14 @@ class DiskWriter:
         self._checksums.shutdown()
 
     @property
-    def has_room(self) -> bool:
-        """Whether `write` would return at once; coroutines check it before they call that."""
-        return self._waiting_bytes < self._most_waiting_bytes
+    def is_full(self) -> bool:
+        """Whether `write` would block; coroutines check it before they call that."""
+        return self._waiting_bytes >= self._most_waiting_bytes
 
     def add(self, task: Callable[[], T], size_bytes: int = 0) -> "Future[T]":
         """Has the thread do a task; blocks while too many bytes wait."""
-        with self._room:
-            self._room.wait_for(lambda: self.has_room or size_bytes == 0)
+        with self._changed:
+            self._changed.wait_for(lambda: not self.is_full or size_bytes == 0)
             self._waiting_bytes += size_bytes
         done = self._thread.submit(task)
         done.add_done_callback(lambda _: self._note_done(size_bytes))
@@ -85,6 +85,6 @@ class DiskWriter:
         return done
 
     def _note_done(self, size_bytes: int) -> None:
-        with self._room:
+        with self._changed:
             self._waiting_bytes -= size_bytes
-            self._room.notify_all()
+            self._changed.notify_all()

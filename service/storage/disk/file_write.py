@@ -49,10 +49,8 @@ class FileWrite:
         writer: Does its tasks, in order.
         path: The file; must not exist.
         size_bytes: Its length.
-        extending: Takes room on the disk for a length of the file, which is made as long in the
-            block.
-        growing: Whether its disk blocks are taken as it is written, best from its beginning to its
-            end, instead of all at once.
+        extending: Takes space on the disk for a length of the file, which is made as long in the
+            block. Its blocks are taken as it is written, best from its beginning to its end.
 
     Attributes:
         writer: As given.
@@ -66,13 +64,11 @@ class FileWrite:
         size_bytes: int,
         *,
         extending: Extending = lambda _: nullcontext(),
-        growing: bool = False,
     ) -> None:
         self.writer = writer
         self._path = path
         self._size_bytes, self._is_small = size_bytes, size_bytes < SMALL_BYTES
         self._extending = extending
-        self._growing = growing
         self._file: int | None = None
         self._direct: int | None = None  # the same file, past the cache
         self._made_bytes = 0
@@ -82,7 +78,7 @@ class FileWrite:
         self._do(self._make)
 
     def write(self, offset: int, view: memoryview) -> Future[None]:
-        """Has a piece written; blocks while the writer has no room.
+        """Has a piece written; blocks while the writer is full.
 
         Args:
             offset: Where it begins in the file.
@@ -134,8 +130,6 @@ class FileWrite:
             self._direct = None if self._is_small else os.open(self._path, flags)
         except OSError:  # this file system has only its cache
             self._direct = None
-        if not self._growing:
-            self._take_blocks(self._size_bytes)
 
     def _take_blocks(self, length: int) -> None:
         assert self._file is not None, "a file is made first"

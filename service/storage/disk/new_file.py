@@ -12,14 +12,14 @@ from wavetrim.service.storage.errors import StorageFailed, StorageFull
 
 logger = logging.getLogger(__name__)
 
-_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Error numbers of a system that has no room for a file."""
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Error numbers of a system that has no space for a file."""
 
 THIS_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Flags that refuse a link, and do not wait for the other end of a pipe."""
 
 Extending = Callable[[int], AbstractContextManager[None]]
-"""Takes room on the disk for a file of this length, which is made as long within the block."""
+"""Takes space on the disk for a file of this length, which is made as long within the block."""
 
 FIRST_STEP_BYTES: Final = 4 * 2**20
 """Disk blocks that a growing file has before any bytes have come; chosen. Long steps lie together
@@ -79,7 +79,7 @@ def explain(error: OSError, folder: Path, size_bytes: int) -> Exception:
     """
     if error.errno is None:
         return error
-    if error.errno in _NO_ROOM:
+    if error.errno in _FULL:
         limit = f"within what {folder} has room for ({error.strerror})"
         return StorageFull("matrix size", size_bytes, limit)
     logger.error("%s cannot be written to: %s", folder, error)

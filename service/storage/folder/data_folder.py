@@ -16,14 +16,6 @@ logger = logging.getLogger(__name__)
 _OTHERS: Final = 0o077
 """Permission bits of group and others."""
 
-_FILES: Final = (
-    "service.lock",
-    "identity",
-    "wavetrim.db",
-    "wavetrim.db-wal",
-    "wavetrim.db-shm",
-    "wavetrim.db.lock",
-)
 _FOLDERS: Final = ("matrices", "lost", "kernels", "profiles")
 
 
@@ -54,24 +46,17 @@ def keep_private() -> Iterator[None]:
 
 
 def close_to_others(folder: Path) -> None:
-    """Takes away permissions that earlier versions or other tools gave to group and others.
+    """Takes the folder, and the service's folders in it, from group and others.
 
-    Only the folder and the service's own files in it are changed. Files of another user and a
-    folder that all users share (sticky, such as /tmp) stay as they are; both are logged.
+    Nobody reaches a file in a closed folder, whatever its own permissions are. Folders of another
+    user, and one that all users share (sticky, such as /tmp), stay as they are; both are logged.
     """
     if folder.stat().st_mode & stat.S_ISVTX:
         logger.warning("%s is open to all users; give the service a folder of its own", folder)
     else:
         _take_from_others(folder)
-    for name in _FILES:
-        _take_from_others(folder / name)
     for name in _FOLDERS:
         _take_from_others(folder / name)
-        for parent, folders, files in os.walk(folder / name):
-            for entry in (*folders, *files):
-                path = Path(parent, entry)
-                if not path.is_symlink():
-                    _take_from_others(path)
 
 
 def _take_from_others(path: Path) -> None:

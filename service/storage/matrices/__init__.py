@@ -6,5 +6,5 @@
 2. `matrices` finds and removes matrices, `listing` has lists of them. `file_checks` compares a file
    with its checksum before it is used.
 3. An upload's Idempotency-Key (`upload_keys`) is committed with its matrix and removed with it.
-   `stored_bytes` counts against quotas.
+   `stored_bytes` counts all matrices, and those that are under way, against quota and disk.
 """

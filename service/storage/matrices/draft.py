@@ -31,8 +31,6 @@ class Draft:
         drafts: Adds it to the store.
         matrix: Its description, with its id.
         hold: Its memory, which belongs to the draft from now on.
-        on_disk: False if it stays in memory.
-        growing: Whether its file grows as it is written.
 
     Attributes:
         matrix: As given.
@@ -41,9 +39,7 @@ class Draft:
         file: Its file that is being written, if it has one.
     """
 
-    def __init__(
-        self, drafts: "Drafts", matrix: Matrix, hold: Hold, *, on_disk: bool, growing: bool
-    ) -> None:
+    def __init__(self, drafts: "Drafts", matrix: Matrix, hold: Hold) -> None:
         self.matrix = matrix
         self.hold = hold
         self.view = hold.extent.view
@@ -56,40 +52,39 @@ class Draft:
             stored=True,
         )
         self._drafts = drafts
-        self._growing = growing
         self._written: set[int] = set()
-        is_written = on_disk and not isinstance(hold.extent, MappedFile)
+        is_written = matrix.on_disk and not isinstance(hold.extent, MappedFile)
         self.file = self._begin_file() if is_written else None
 
     async def write(self, begin: int, end: int) -> None:
         """Have bytes of the view written to disk; they must not change any more.
 
         Raises:
-            StorageFull: The disk has no room for what was written so far.
+            StorageFull: The disk has no space for what was written so far.
             StorageFailed: It cannot be written.
         """
         if self.file is None:
             return
         for first in range(begin, end, WRITE_BYTES):
             piece = self.view[first : min(end, first + WRITE_BYTES)]
-            if self.file.writer.has_room:
-                self.file.write(first, piece)
-            else:
+            if self.file.writer.is_full:
                 await run_to_end(self.file.write, first, piece)
+            else:
+                self.file.write(first, piece)
         if self.file.error is not None:
             raise self._explain(self.file.error)
 
     def write_final(self, final: Sequence[range]) -> None:
         """Have pieces written whose rows are final.
 
-        This never waits: pieces for which the writer has no room are left to a later call.
+        This never waits: what comes while the writer is full is left to a later call.
 
         Args:
             final: All final rows.
         """
         for rows in final:
             for piece in find_pieces(self.matrix, rows):
-                if self.file is None or not self.file.writer.has_room:
+                if self.file is None or self.file.writer.is_full:
                     return
                 if piece not in self._written:
                     self._written.add(piece)
@@ -123,19 +118,19 @@ class Draft:
             settle: Changes more rows in the transaction that adds the matrix's row.
 
         Raises:
-            StorageFull: The disk has no room after all.
+            StorageFull: The disk has no space after all.
             StorageFailed: The file cannot be written.
             sqlalchemy.exc.SQLAlchemyError: The row could not be added.
         """
         try:
             crc32 = await self._finish()
+            written = self.matrix.path.lstat() if self.matrix.on_disk else None
         except BaseException as error:
             await self.discard()
             raise self._explain(error) from error
         try:
-            place = "memory" if crc32 is None else "disk"
-            matrix = replace(self.matrix, crc32=crc32, digest_sha256=digest_sha256, place=place)
-            return await self._drafts.add(self, matrix, settle)
+            matrix = replace(self.matrix, crc32=crc32, digest_sha256=digest_sha256)
+            return await self._drafts.add(self, matrix, written, settle)
         finally:
             self.hold.release()
 
@@ -145,17 +140,14 @@ class Draft:
             with CancelScope(shield=True):  # until then its memory is read
                 await asyncio.wait({asyncio.wrap_future(self.file.abort())})
         self.hold.release()
-        self._drafts.store.space.give(self.matrix.id)
+        self._drafts.store.stored.note_discarded(self.matrix.id)
 
     def _begin_file(self) -> FileWrite:
-        writer = self._drafts.store.writer
-        assert writer is not None, "there is an arena, and so a writer"
         return FileWrite(
-            writer,
+            self._drafts.store.writer,
             self.matrix.unfinished,
             self.matrix.size_bytes,
             extending=partial(self._drafts.extending, self.matrix),
-            growing=self._growing,
         )
 
     async def _finish(self) -> int | None:

@@ -45,7 +45,7 @@ Settle = Callable[[Connection], None]
 """Changes more rows in the transaction that adds a matrix's row; if it raises, nothing is added."""
 
 _ADDED: Final = insert(matrices)
-_COLUMNS: Final = tuple(matrices.c.keys())
+_COLUMNS: Final = tuple({*matrices.c.keys()} - {"place"})
 
 
 class CommitUnclear(SQLAlchemyError):
@@ -74,6 +74,7 @@ class Drafts:
         fortran_order: bool = False,
         owner: str = "",
         stack: int | None = None,
+        on_disk: bool = True,
     ) -> Matrix:
         """A new matrix, or stack, that takes no memory and no file yet.
 
@@ -91,42 +92,39 @@ class Drafts:
         name = uuid.uuid4().hex[:30]
         return Matrix(
             name, rows, columns, dtype, fortran_order, len(header), size_bytes,
-            path=self.store.folder / f"{name}.npy", owner=owner, stack=stack,
+            path=self.store.folder / f"{name}.npy", owner=owner, stack=stack, on_disk=on_disk,
         )  # fmt: skip
 
-    async def begin(self, matrix: Matrix, *, on_disk: bool = True) -> Draft:
-        """Begin a matrix that is computed. On disk it has space for all of it from now on.
+    async def begin(self, matrix: Matrix) -> Draft:
+        """Begin a matrix that is computed; all of it counts from now on.
 
         Raises:
             StorageFull: There is no space on disk; or no memory, for a matrix that is stored only
                 there.
         """
-        if on_disk:
-            await run_to_end(self.store.space.begin, matrix.id, matrix.size_bytes, growing=False)
+        await run_to_end(self.store.stored.begin, matrix, growing=False)
         try:
-            make_file = partial(self._map, matrix, growing=False) if on_disk else None
+            make_file = partial(self._map, matrix, growing=False) if matrix.on_disk else None
             hold = await self.store.arena.obtain(matrix.size_bytes, "storage", make_file)
         except BaseException:
-            self.store.space.give(matrix.id)
+            self.store.stored.note_discarded(matrix.id)
             raise
-        return Draft(self, matrix, hold, on_disk=on_disk, growing=False)
+        return Draft(self, matrix, hold)
 
-    async def receive(self, matrix: Matrix, fill: Fill, *, on_disk: bool = True) -> Draft:
+    async def receive(self, matrix: Matrix, fill: Fill) -> Draft:
         """Receive a matrix into memory that grows with it, and write it to disk meanwhile.
 
         Args:
             matrix: From `describe`.
             fill: Receives its next bytes, without a header.
-            on_disk: False if it is stored in memory only.
 
         Raises:
             StorageFull: There is no space for it.
             StorageFailed: Its file cannot be written.
             Exception: What `fill` has raised. Nothing of the matrix is left then.
         """
-        if on_disk:
-            await run_to_end(self.store.space.begin, matrix.id, matrix.size_bytes, growing=True)
-        make_file = partial(self._map, matrix, growing=True) if on_disk else None
+        await run_to_end(self.store.stored.begin, matrix, growing=True)
+        make_file = partial(self._map, matrix, growing=True) if matrix.on_disk else None
         intake = Intake(
             self.store.arena, matrix.size_bytes, "storage",
             begin_bytes=matrix.offset_bytes, make_file=make_file,
@@ -135,9 +133,9 @@ class Drafts:
             try:
                 extent = await intake.open(fill)
             except BaseException:
-                self.store.space.give(matrix.id)
+                self.store.stored.note_discarded(matrix.id)
                 raise
-            draft = Draft(self, matrix, extent.hold("storage"), on_disk=on_disk, growing=True)
+            draft = Draft(self, matrix, extent.hold("storage"))
             try:
                 await draft.write(0, intake.filled_bytes)
                 await intake.fill_rest(fill, step_bytes=WRITE_BYTES, on_step=draft.write)
@@ -146,14 +144,21 @@ class Drafts:
                 raise
         return draft
 
-    async def add(self, draft: Draft, matrix: Matrix, settle: Settle | None) -> Matrix:
+    async def add(
+        self,
+        draft: Draft,
+        matrix: Matrix,
+        written: os.stat_result | None,
+        settle: Settle | None,
+    ) -> Matrix:
         """Add the row of a draft that is written; it is then found under its id.
 
         The commit of a matrix that is stored in memory does not wait for the disk.
 
         Args:
             draft: The draft.
-            matrix: Its description, with the checksums and the place.
+            matrix: Its description, with the checksums.
+            written: What the system says of its file, if it has one.
             settle: Changes more rows in the same transaction.
 
         Raises:
@@ -161,11 +166,11 @@ class Drafts:
             Exception: What `settle` or the database raised; the row does not exist, nor the file.
         """
         matrix = replace(matrix, created_at=read_clock())
-        on_disk = matrix.place == "disk"
-        written = self._look_at_file(matrix) if on_disk else None
+        if written is not None:
+            self.store.writes.note_success("data_dir")
         if not isinstance(draft.hold.extent, MappedFile):
             # This comes before its row: whoever sees that may delete the matrix, also from here.
-            self.store.cache.add(matrix.id, draft.hold, on_disk=on_disk)
+            self.store.cache.add(matrix.id, draft.hold, on_disk=matrix.on_disk)
         try:
             await finish(self._commit(matrix, settle))
         except BaseException:
@@ -182,7 +187,7 @@ class Drafts:
         """
         for matrix in list(self._unclear.values()):
             if self._has_row(matrix):
-                self.store.space.keep(matrix.id, matrix.size_bytes)
+                self.store.stored.note_published(matrix.id)
             else:
                 logger.warning("matrix %s was not committed: its file is removed", matrix.id)
                 self._remove(matrix)
@@ -199,7 +204,7 @@ class Drafts:
     def extending(self, matrix: Matrix, length_bytes: int) -> Iterator[None]:
         """Takes space for a file up to a length, to which it grows within the block."""
         try:
-            with self.store.space.extending(matrix.id, matrix.size_bytes, length_bytes):
+            with self.store.stored.extending(matrix, length_bytes):
                 yield
         except OSError as error:
             raise self.explain(error, matrix.size_bytes) from error
@@ -210,38 +215,27 @@ class Drafts:
             matrix.unfinished, matrix.size_bytes, "storage", extending=extending, growing=growing
         )
 
-    def _look_at_file(self, matrix: Matrix) -> os.stat_result:
-        """What the file system says of a file that has just been written."""
-        try:
-            written = matrix.path.lstat()
-        except OSError as error:
-            self._remove(matrix)
-            raise self.explain(error, matrix.size_bytes) from error
-        self.store.writes.note_success("data_dir")
-        return written
-
     async def _commit(self, matrix: Matrix, settle: Settle | None) -> None:
         change = Together(_add_rows, (_describe_row(matrix), settle))
-        added = self.store.commits.add(change, durable=matrix.place == "disk")
+        added = self.store.commits.add(change, durable=matrix.on_disk)
         try:
             await asyncio.wrap_future(added)
         except BaseException as error:
             await run_to_end(self._end_failed, matrix, error)
         else:
-            self.store.space.keep(matrix.id, matrix.size_bytes)
+            self.store.stored.note_published(matrix.id)
 
     def _end_failed(self, matrix: Matrix, error: BaseException) -> None:
         """End a commit that has failed; returns if the row is there nevertheless."""
         try:
             there = isinstance(error, CommitLost) and self._has_row(matrix)
         except SQLAlchemyError as unanswered:
-            if matrix.place == "disk":  # its bytes stay counted until the row has decided
-                self._unclear[matrix.id] = matrix
+            self._unclear[matrix.id] = matrix  # its bytes stay counted until the row has decided
             raise CommitUnclear(f"the commit of matrix {matrix.id} is unclear") from unanswered
         if not there:
             self._remove(matrix)
             raise error.cause if isinstance(error, CommitLost) else error
-        self.store.space.keep(matrix.id, matrix.size_bytes)
+        self.store.stored.note_published(matrix.id)
 
     def _has_row(self, matrix: Matrix) -> bool:
         """Whether a matrix's row exists, once all transactions that are open now have ended."""
@@ -254,9 +248,8 @@ class Drafts:
         return False
 
     def _remove(self, matrix: Matrix) -> None:
-        if matrix.place == "disk":
-            remove(matrix.path)
-            self.store.space.give(matrix.id)
+        remove(matrix.path)
+        self.store.stored.note_discarded(matrix.id)
 
 
 def _add_rows(
@@ -271,4 +264,4 @@ def _add_rows(
 def _describe_row(matrix: Matrix) -> dict[str, Any]:
     """The columns of a matrix's row."""
     row = {name: getattr(matrix, name) for name in _COLUMNS}
-    return row | {"owner": matrix.owner or None}
+    return row | {"owner": matrix.owner or None, "place": "disk" if matrix.on_disk else "memory"}

@@ -20,8 +20,7 @@ from sqlalchemy import (
 
 from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.storage.database.database import reading
-from wavetrim.service.storage.database.ownership import is_owned
-from wavetrim.service.storage.database.tables import UNFINISHED, jobs, matrices
+from wavetrim.service.storage.database.tables import UNFINISHED, is_owned, jobs, matrices
 from wavetrim.service.storage.errors import MatrixInUse
 
 _BATCH: Final = 200

@@ -15,11 +15,9 @@ from wavetrim.kernels.last_used import LastUsed
 from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.arena.arena import Arena, ArenaFull
 from wavetrim.service.storage.database.database import reading
-from wavetrim.service.storage.database.ownership import is_owned, read_owner
 from wavetrim.service.storage.database.shared_commits import SharedCommits
-from wavetrim.service.storage.database.tables import matrices
+from wavetrim.service.storage.database.tables import is_owned, matrices, read_owner
 from wavetrim.service.storage.database.write_record import WriteRecord
-from wavetrim.service.storage.disk.disk_space import DiskSpace
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
 from wavetrim.service.storage.disk.new_file import remove
 from wavetrim.service.storage.errors import MatrixNotFound
@@ -63,14 +61,13 @@ class MatrixStore:
         writes: Notes whether writing works.
         commits: Adds the rows.
         arena: Where matrices lie in memory; None for files only.
-        writer: Writes from there to files; None without an arena.
 
     Attributes:
         drafts: Begins matrices that are not stored yet.
         cache: The matrices that lie in the arena.
-        space: What the files take of the disk.
+        writer: Writes from there to files.
         checks: Checks whether files are as they were stored.
-        stored: How many bytes each owner has.
+        stored: How many bytes there are, on disk and of each owner.
         on_removed: Each is called with the id of a removed matrix, from any thread.
     """
 
@@ -85,7 +82,6 @@ class MatrixStore:
         writes: WriteRecord | None = None,
         commits: SharedCommits | None = None,
         arena: Arena | None = None,
-        writer: DiskWriter | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -94,15 +90,14 @@ class MatrixStore:
         self.writes = writes or WriteRecord()
         self.commits = commits or SharedCommits(database)
         self.arena = arena or Arena(limit_bytes=0)
-        self.writer = writer
-        self.space = DiskSpace(
-            database, folder, max_storage_bytes=max_storage_bytes, reserve_bytes=reserve_bytes
-        )
+        self.writer = DiskWriter(writes=self.writes)
         self.cache = MatrixCache()
         self.arena.evict = self.cache.evict
         self._known = LastUsed[str, Matrix](_KNOWN)
         self.checks = FileChecks(database, on_damaged=self._known.drop)
-        self.stored = StoredBytes(database)
+        self.stored = StoredBytes(
+            database, folder, max_storage_bytes=max_storage_bytes, reserve_bytes=reserve_bytes
+        )
         self.drafts = Drafts(self)
         self.on_removed: list[Callable[[str], None]] = [
             self.cache.drop, self.checks.intact.drop, self._known.drop
@@ -118,7 +113,7 @@ class MatrixStore:
             MatrixDamaged: Its file has changed since it was stored.
         """
         hold = self.cache.take(matrix.id, holder)
-        if hold is not None or matrix.place != "disk":
+        if hold is not None or not matrix.on_disk:
             return hold
         try:
             hold = await self.arena.obtain(matrix.size_bytes, "storage")
@@ -203,7 +198,7 @@ class MatrixStore:
                 the caller are not named.
         """
         wanted = matrices.c.id == matrix_id, is_owned(matrices, owner)
-        with self.space.removing() as removed_bytes, self.database.begin() as connection:
+        with self.stored.removing() as removed_bytes, self.database.begin() as connection:
             found = select(matrices.c.id).where(*wanted).with_for_update()
             if connection.execute(found).first() is None:
                 raise MatrixNotFound(matrix_id)
@@ -230,7 +225,7 @@ class MatrixStore:
         removed: list[str] = []
         batches = remove_unused(self.database, before)
         while True:
-            with self.space.removing() as removed_bytes:
+            with self.stored.removing() as removed_bytes:
                 batch = next(batches, None)
                 removed_bytes.update(batch or {})
             if batch is None:
@@ -245,7 +240,13 @@ class MatrixStore:
         To be called once, before anything is allocated and before any job runs again.
         """
         sweep_folder(self.database, self.folder)
-        self.space.doubt()
+        self.stored.doubt()
+
+    def close(self) -> None:
+        """Write what is to be written, and let go of all memory. Blocks."""
+        self.writer.close()
+        self.commits.close()
+        self.cache.clear()
 
     def note_stored(self, matrix: Matrix, written: os.stat_result | None) -> None:
         """A matrix's row is there; `written` is what the system says of its file, if it has one."""
@@ -258,7 +259,6 @@ class MatrixStore:
         for tell in self.on_removed:
             tell(matrix_id)
         remove(self._locate(matrix_id))
-        self.stored.note_removed(matrix_id)  # last: whoever begins to send it now finds nothing
 
     def _locate(self, matrix_id: str) -> Path:
         return self.folder / f"{matrix_id}.npy"
@@ -269,5 +269,5 @@ class MatrixStore:
 
     def _read_row(self, row: Row[Any]) -> Matrix:
         described = read_owner(dict(row._mapping))
-        described["place"] = described["place"] or "disk"
-        return Matrix(**described, path=self._locate(row.id))
+        on_disk = described.pop("place") != "memory"
+        return Matrix(**described, on_disk=on_disk, path=self._locate(row.id))

@@ -26,7 +26,7 @@ class Matrix:
         digest_sha256: SHA-256 of the whole file in hexadecimal, if it is known.
         created_at: When it was stored, in UTC seconds since the epoch.
         crc32: CRC-32 of the whole file; None if an earlier version stored it.
-        place: Where it is: "disk" or "memory".
+        on_disk: Whether it has a file; otherwise it is in memory only.
         damaged_at: When the file was found to have changed, in UTC seconds; None if it was not.
     """
 
@@ -43,7 +43,7 @@ class Matrix:
     digest_sha256: str | None = None
     created_at: float = 0.0
     crc32: int | None = None
-    place: str = "disk"
+    on_disk: bool = True
     damaged_at: float | None = None
 
     @property

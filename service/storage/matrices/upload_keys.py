@@ -10,37 +10,12 @@ from sqlalchemy import Connection, Engine, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from wavetrim.service.storage.database.database import reading
-from wavetrim.service.storage.database.ownership import scope_key
-from wavetrim.service.storage.database.tables import upload_keys
+from wavetrim.service.storage.database.tables import scope_key, upload_keys
 from wavetrim.service.storage.errors import UploadKeyTaken
 
 
 class AlreadyUploaded(Exception):
     """Another upload with the key was published first."""
-
-
-@dataclass(frozen=True, slots=True)
-class FirstUpload:
-    """What was stored under a key.
-
-    Attributes:
-        key: The Idempotency-Key.
-        matrix: Id of the matrix.
-        digest_sha256: SHA-256 in hexadecimal of shape, type, order, place and elements.
-    """
-
-    key: str
-    matrix: str
-    digest_sha256: str
-
-    def expect_same(self, digest_sha256: str) -> None:
-        """Makes sure that another upload with the key has the same matrix.
-
-        Raises:
-            UploadKeyTaken: It has another one.
-        """
-        if digest_sha256 != self.digest_sha256:
-            raise UploadKeyTaken(self.key, self.matrix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +35,11 @@ class UploadKey:
     def add(self, connection: Connection, matrix_id: str, digest_sha256: str) -> None:
         """Adds the key, in the transaction that publishes the matrix.
 
+        Args:
+            connection: The transaction.
+            matrix_id: The matrix.
+            digest_sha256: SHA-256 in hexadecimal of shape, type, order, storage and elements.
+
         Raises:
             AlreadyUploaded: It belongs to another matrix.
         """
@@ -70,10 +50,20 @@ class UploadKey:
         except IntegrityError as error:
             raise AlreadyUploaded(self.text) from error
 
-    def find(self) -> FirstUpload | None:
-        """What is stored under the key, if anything."""
+    def find(self, digest_sha256: str | None = None) -> str | None:
+        """Id of the matrix that is stored under the key; None if there is none.
+
+        Args:
+            digest_sha256: SHA-256 of the matrix that is uploaded now, as for `add`; None if it has
+                not come yet.
+
+        Raises:
+            UploadKeyTaken: The key has stored another matrix.
+        """
         is_it = upload_keys.c.key == scope_key(self.owner, self.text)
         wanted = select(upload_keys.c.matrix, upload_keys.c.digest_sha256).where(is_it)
         with reading(self.database) as connection:
             row = connection.execute(wanted).one_or_none()
-        return None if row is None else FirstUpload(self.text, row.matrix, row.digest_sha256)
+        if row is not None and digest_sha256 not in (None, row.digest_sha256):
+            raise UploadKeyTaken(self.text, row.matrix)
+        return None if row is None else str(row.matrix)

@@ -1,10 +1,9 @@
 """Intake: memory for a body that grows with the bytes that have come.
 
-A header of some bytes may announce gigabytes. Memory for all of them is taken at once only while
-all bytes that are announced and have not come stay within a credit. Otherwise a body begins with
-`FIRST_BYTES`, and gets more when that is full: at most `FACTOR` times what has come. The bytes so
-far, about a `FACTOR`th of the whole, are then copied into the larger memory. Where the arena has no
-memory, there is a mapped file instead, which grows with the bytes.
+A header of some bytes may announce gigabytes. So memory for all of them is taken when a
+`FACTOR`th has come, and until then for so many bytes, at most `FACTOR` times what has come. The
+bytes so far are then copied into the larger memory, which costs little: they are few. Where the
+arena has no memory, there is a mapped file instead, which grows with the bytes.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ from wavetrim.service.storage.memory.mapped_file import MappedFile
 from wavetrim.service.threads import run_to_end
 
 FIRST_BYTES: Final = 4 * 2**20
-"""Memory of a body before any of its bytes have come; chosen."""
+"""The most memory of a body before any of its bytes have come; chosen."""
 
 FACTOR: Final = 64
 """Memory per byte that has come: of 1 GiB, 16 MiB come before the rest has memory; chosen."""
@@ -36,7 +35,7 @@ Fill = Callable[[memoryview], Awaitable[None]]
 
 
 class Intake:
-    """Memory for one body; `close` ends it.
+    """Memory for one body; `close` lets go of it.
 
     Args:
         arena: Where the memory lies.
@@ -64,11 +63,9 @@ class Intake:
         self._size_bytes = size_bytes
         self._holder = holder
         self._begin_bytes = begin_bytes
-        # Once as many have come, the body has memory for all of it without a credit.
-        trusted_bytes = max(0, -(-(size_bytes - FIRST_BYTES) // FACTOR))
-        self._trusted_end = begin_bytes + trusted_bytes
+        # Once as many have come, the body has memory for all of it.
+        self._trusted_end = begin_bytes + max(0, -(-(size_bytes - FIRST_BYTES) // FACTOR))
         self._make_file = make_file
-        self._is_credited = False
         self.hold: Hold | None = None
         self.filled_bytes = begin_bytes
 
@@ -80,7 +77,7 @@ class Intake:
 
         Raises:
             ArenaFull: There is no memory, and a file is not wanted.
-            StorageFull: The disk has no room either.
+            StorageFull: The disk has no space either.
         """
         while self.hold is None or len(self.hold.extent.view) < self._size_bytes:
             length = self._choose_length()
@@ -112,38 +109,29 @@ class Intake:
             await self._fill_file(extent, fill)
             return
         while (begin := self.filled_bytes) < self._size_bytes:
-            end = self._trusted_end if self._is_credited else self._size_bytes
-            if step_bytes is not None:
-                end = min(self._size_bytes, begin + step_bytes)
+            end = min(self._size_bytes, begin + (step_bytes or self._size_bytes))
             await fill(extent.view[begin:end])
             if on_step is not None:
                 await on_step(begin, end)
             self.filled_bytes = end
-            if end >= self._trusted_end:
-                self._end_credit()
 
     def close(self) -> None:
-        """Let go of the memory, which others may hold, too, and of the credit."""
-        self._end_credit()
+        """Let go of the memory, which others may hold, too."""
         if self.hold is not None:
             self.hold.release()
 
     def _choose_length(self) -> int:
         """The next size of the memory: all, or as much as the bytes so far allow."""
-        arena, filled = self._arena, self.filled_bytes
-        if self._size_bytes > arena.limit_bytes or filled >= self._trusted_end:
+        filled = self.filled_bytes
+        if self._size_bytes > self._arena.limit_bytes or filled >= self._trusted_end:
             return self._size_bytes
-        self._is_credited = arena.take_credit(self._size_bytes)
-        if self._is_credited:
-            return self._size_bytes
-        return max(FIRST_BYTES, min(FACTOR * filled, self._trusted_end))
+        return min(self._trusted_end, max(FIRST_BYTES, FACTOR * filled))
 
     async def _move(self, hold: Hold) -> None:
         """Copy the bytes so far into larger memory."""
         before, self.hold = self.hold, hold
         begin, end = self._begin_bytes, self.filled_bytes
         if isinstance(hold.extent, MappedFile):
-            self._end_credit()
             await run_to_end(hold.extent.make_more, max(1, end))
         if before is None:
             return
@@ -179,11 +167,6 @@ class Intake:
         finally:
             with CancelScope(shield=True):  # the thread still writes
                 await asyncio.wait({writing})
-
-    def _end_credit(self) -> None:
-        if self._is_credited:
-            self._is_credited = False
-            self._arena.credited_bytes -= self._size_bytes
 
 
 def copy_bytes(target: memoryview, source: memoryview) -> None:

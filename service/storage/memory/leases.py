@@ -16,8 +16,7 @@ from typing import Final
 from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.errors import Crowded
 from wavetrim.service.storage.arena.arena import Arena
-from wavetrim.service.storage.arena.slab import Slab
-from wavetrim.service.storage.arena.slab_sizes import round_up
+from wavetrim.service.storage.arena.slab import Slab, round_up
 from wavetrim.service.storage.errors import LeaseNotFound
 from wavetrim.service.storage.memory.extent import Extent
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight

@@ -1,10 +1,9 @@
 """Mapped files: memory on disk, where the arena has none."""
 
-import mmap
 import os
-from contextlib import suppress
 from pathlib import Path
 
+from wavetrim.scheduler.engine.mapping import map_shared
 from wavetrim.service.storage.disk.checksum import read_crc32
 from wavetrim.service.storage.disk.new_file import (
     THIS_FILE,
@@ -23,7 +22,7 @@ class MappedFile(Extent):
     Args:
         path: A file that does not exist yet.
         size_bytes: Its length.
-        extending: Takes room on the disk for a file of a length, to which it grows in the block,
+        extending: Takes space on the disk for a file of a length, to which it grows in the block,
             and explains what goes wrong there.
         growing: Whether `make_more` takes its blocks on the disk, instead of all at once.
 
@@ -32,11 +31,11 @@ class MappedFile(Extent):
             the process.
 
     Raises:
-        StorageFull: There is no room for it.
+        StorageFull: There is no space for it.
         StorageFailed: It cannot be made.
     """
 
-    __slots__ = ("_extending", "_map", "_path", "made_bytes")
+    __slots__ = ("_extending", "_path", "made_bytes")
 
     def __init__(self, path: Path, size_bytes: int, *, extending: Extending, growing: bool) -> None:
         self._path = path
@@ -48,10 +47,10 @@ class MappedFile(Extent):
                 file = os.open(path, flags, 0o600)
                 try:
                     os.ftruncate(file, size_bytes)
-                    self._map = mmap.mmap(file, size_bytes)
+                    view = map_shared(file, size_bytes).data
                 finally:
                     os.close(file)
-            super().__init__(str(path), 0, memoryview(self._map), self._remove)
+            super().__init__(str(path), 0, view, self._remove)
             if not growing:
                 self.make_more(size_bytes)
         except BaseException:
@@ -62,7 +61,7 @@ class MappedFile(Extent):
         """Take disk blocks up to `end_bytes`, and some more. Blocks the thread.
 
         Raises:
-            StorageFull: The disk has no room for them.
+            StorageFull: The disk has no space for them.
             StorageFailed: They cannot be taken.
         """
         length = find_next_length(self.made_bytes, end_bytes, len(self.view))
@@ -95,12 +94,9 @@ class MappedFile(Extent):
         return crc32
 
     def _remove(self) -> None:
-        """Remove the file. Remaining views keep its bytes."""
+        """Remove the file; its mapping ends with the last view."""
         remove(self._path)
-        # Python would keep a descriptor as long as anything refers to this object.
-        with suppress(BufferError):  # views that are left keep the mapping
-            self.view.release()
-            self._map.close()
+        self.view = memoryview(b"")
 
 
 async def map_file(
@@ -109,7 +105,7 @@ async def map_file(
     """Make a `MappedFile` in a thread; a caller who is cancelled meanwhile leaves none.
 
     Raises:
-        StorageFull: There is no room for it.
+        StorageFull: There is no space for it.
         StorageFailed: It cannot be made.
     """
     made: list[Hold] = []

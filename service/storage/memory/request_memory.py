@@ -18,16 +18,11 @@ from wavetrim.service.storage.memory.extent import Extent, Hold
 from wavetrim.service.storage.memory.intake import Fill, Intake
 from wavetrim.service.storage.memory.mapped_file import map_file
 
-_SHARING_BYTES: Final = 2**15
-"""Longest matrix that shares a block with others; chosen."""
-
-_BLOCK_BYTES: Final = 2**16
-
-_ALIGNMENT_BYTES: Final = 64
-"""Of the elements in a block: a line of the CPU's caches."""
+_SMALL_BYTES: Final = 2**15
+"""Longest matrix whose memory is taken before its bytes come; chosen."""
 
 _PAGE_BYTES: Final = 4096
-"""Alignment of the elements of all others."""
+"""Alignment of elements: whole pages are copied fastest."""
 
 
 class Piece(NamedTuple):
@@ -49,8 +44,6 @@ class Piece(NamedTuple):
 class RequestMemory:
     """Finds memory in the arena, or in files if that is full; released at the end of its `with`.
 
-    Small matrices share a block, as the arena hands out whole pages.
-
     Args:
         arena: Where memory lies.
         folder: Where files are made when the arena is full.
@@ -70,8 +63,6 @@ class RequestMemory:
         self._take = take
         self._ends: list[Callable[[], None]] = []
         self._taken_bytes = 0
-        self._block: Extent | None = None
-        self._block_end = 0
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -92,7 +83,7 @@ class RequestMemory:
         Raises:
             QuotaReached, QuotaTooSmall, StorageFull: As `obtain`.
         """
-        if size_bytes <= _SHARING_BYTES:
+        if size_bytes <= _SMALL_BYTES:
             piece = await self.obtain(size_bytes)
             await fill(piece.view)
             return piece
@@ -113,15 +104,8 @@ class RequestMemory:
             StorageFull: There is no memory.
         """
         self._count(len(head) + size_bytes)
-        if size_bytes > _SHARING_BYTES:
-            begin = -(-len(head) // _PAGE_BYTES) * _PAGE_BYTES
-            extent = await self._find(begin + size_bytes)
-        else:
-            begin = -(-(self._block_end + len(head)) // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-            if self._block is None or begin + size_bytes > len(self._block.view):
-                begin = -(-len(head) // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-                self._block = await self._find(_BLOCK_BYTES)
-            extent, self._block_end = self._block, begin + size_bytes
+        begin = -(-len(head) // _PAGE_BYTES) * _PAGE_BYTES
+        extent = await self._find(begin + size_bytes)
         piece = _find_piece(extent, begin, size_bytes, head_bytes=len(head))
         piece.whole[: len(head)] = head
         return piece
@@ -132,7 +116,7 @@ class RequestMemory:
             self._taken_bytes += size_bytes
 
     async def _find(self, size_bytes: int) -> Extent:
-        make_file = partial(self._map, size_bytes, growing=False)
+        make_file = partial(self._map, max(1, size_bytes), growing=False)
         hold = await self._arena.obtain(size_bytes, "request", make_file)
         self._keep(hold)
         return hold.extent

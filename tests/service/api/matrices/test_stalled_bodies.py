@@ -102,6 +102,24 @@ def test_stalled_bodies_hold_a_step_each_and_keep_nobody_out(
     assert server.read_metric("wavetrim_stored_bytes") == 8 * 10**6 + 4096
 
 
+@pytest.mark.parametrize("path", ["/v1/matrices", "/v1/matmul"])
+def test_a_body_in_a_file_takes_no_descriptor_and_goes_with_its_caller(
+    server: RunningServer, path: str
+) -> None:
+    process = Path(f"/proc/{server.process.pid}")
+
+    def count_mapped() -> int:
+        return (process / "maps").read_text().count(".part")
+
+    with announce(server, path, SIZES["larger than all memory for matrices"]) as connection:
+        connection.sendall(bytes(5 * MIB))
+        wait_until(lambda: count_mapped() == 1 and count_disk_bytes(server) > 4 * MIB)
+        for link in (process / "fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+                assert ".part" not in link.readlink().name
+    wait_until(lambda: count_mapped() == 0)
+
+
 def send_to_a_full_disk(server: RunningServer, disk: Path, path: str, content: bytes) -> bytes:
     """Sends a body; when a quarter of it has come, another takes all the disk."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:

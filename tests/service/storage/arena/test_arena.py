@@ -15,8 +15,8 @@ from tests.limit import allow
 from tests.service.storage.arena.test_arena_memory import build_v2
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.storage.arena.arena import Arena, ArenaFull
-from wavetrim.service.storage.arena.memory_limit import read_room
-from wavetrim.service.storage.arena.slab import NoRoom, Slab, make_slab
+from wavetrim.service.storage.arena.memory_limit import read_memory_left
+from wavetrim.service.storage.arena.slab import NoMemory, Slab, make_slab
 from wavetrim.service.storage.memory.extent import Hold
 
 MIB = 2**20
@@ -32,9 +32,7 @@ async def running_arena(
     poison: bool = True,
     **options: Any,
 ) -> AsyncIterator[Arena]:
-    arena = Arena(
-        limit_bytes=limit, slab_bytes=slab, poison=poison, threads=2, read_room=room, **options
-    )
+    arena = Arena(limit_bytes=limit, slab_bytes=slab, poison=poison, memory_left=room, **options)
     await arena.start()
     try:
         yield arena
@@ -77,7 +75,7 @@ def count_open() -> int:
 
 
 def make_small_slab(size: int = 2 * MIB) -> Slab:
-    return make_slab(1, size, threads=1, read_room=lambda: GIB)
+    return make_slab(1, size, threads=1, memory_left=lambda: GIB)
 
 
 # Slabs
@@ -95,8 +93,8 @@ def test_all_pages_of_a_slab_are_made_at_a_multiple_of_2_mib() -> None:
 def test_a_slab_is_given_up_where_the_room_ends_while_it_is_made() -> None:
     before = count_open()
     rooms = iter([GIB, GIB, 100 * MIB])
-    with pytest.raises(NoRoom, match=r"slab is 134217728 bytes; it must be at most 104857600"):
-        make_slab(1, 256 * MIB, threads=2, read_room=lambda: next(rooms))
+    with pytest.raises(NoMemory, match=r"slab is 134217728 bytes; it must be at most 104857600"):
+        make_slab(1, 256 * MIB, threads=2, memory_left=lambda: next(rooms))
     assert count_open() == before
 
 
@@ -198,7 +196,7 @@ async def test_a_group_at_its_limit_is_answered_with_full_and_never_with_growth(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     current = build_v2(tmp_path, 2 * GIB, GIB) / "sys/fs/cgroup/a/memory.current"
-    async with running_arena(limit=GIB, room=partial(read_room, tmp_path)) as arena:
+    async with running_arena(limit=GIB, room=partial(read_memory_left, tmp_path)) as arena:
         take(arena, 3 * MIB)
         await until(lambda: arena.describe()["slabs"] == 2)
         current.write_text(f"{2 * GIB}\n")
@@ -231,7 +229,7 @@ async def test_a_leaving_slab_keeps_its_memory_until_the_engine_has_let_go() -> 
         hold.release()
         await until(lambda: len(leaving) == 1)
         assert [slab.id for slab in leaving] == [hold.extent.slab]
-        assert leaving[0].id not in arena.supply.slabs
+        assert leaving[0].id not in [one.id for one in arena.supply.shared]
         assert arena.try_obtain(10 * MIB, "matrix") is None
         assert count_bytes(leaving[0].fd) == 10 * MIB
         assert arena.describe()["made_bytes"] == 14 * MIB

@@ -3,7 +3,7 @@
 import pytest
 
 from wavetrim.service.storage.arena.free_ranges import FreeRanges
-from wavetrim.service.storage.arena.slab_sizes import choose_slab_bytes, find_usual_bytes
+from wavetrim.service.storage.arena.slab import choose_slab_bytes, find_usual_bytes
 
 MIB = 2**20
 GIB = 2**30
@@ -43,5 +43,5 @@ def test_slabs_of_a_small_arena_are_small(limit: int, usual: int) -> None:
 def test_a_slab_is_as_large_as_need_limit_and_memory_say(
     needed: int, left: int, room: int, size: int
 ) -> None:
-    chosen = choose_slab_bytes(needed, usual_bytes=GIB, left_bytes=left, room_bytes=room)
+    chosen = choose_slab_bytes(needed, usual_bytes=GIB, left_bytes=left, memory_left_bytes=room)
     assert chosen == size

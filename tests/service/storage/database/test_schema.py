@@ -27,12 +27,6 @@ from wavetrim.service.storage.database.schema import MIGRATIONS, REVISIONS
 from wavetrim.service.storage.database.tables import VERSION_TABLE, jobs, metadata
 from wavetrim.service.storage.errors import DatabaseAway, DatabaseRefused
 
-UPLOAD_KEYS = (
-    "CREATE TABLE upload_keys (key VARCHAR(255) NOT NULL PRIMARY KEY, matrix VARCHAR(40) NOT NULL,"
-    " digest_sha256 VARCHAR(64) NOT NULL)"
-)
-"""A table that lacks what binds it to the matrices."""
-
 
 @pytest.fixture(params=DATABASES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
@@ -141,26 +135,6 @@ def test_tables_of_a_newer_version_are_refused(url: str, plain: Engine) -> None:
     [
         ("ALTER TABLE jobs DROP COLUMN trace", "column trace is missing"),
         ("DROP TABLE upload_keys", "no table upload_keys"),
-        (
-            "DROP INDEX jobs_end",
-            r"no index jobs_end as CREATE INDEX jobs_end ON jobs \(finished_at\)",
-        ),
-        (
-            "DROP INDEX jobs_owner; CREATE INDEX jobs_owner ON jobs (owner, sequence)",
-            "jobs is not wavetrim's: it has no index jobs_owner as .* owner IS NOT NULL makes",
-        ),
-        (
-            f"DROP TABLE upload_keys; {UPLOAD_KEYS}",
-            "it has no foreign key matrix to matrices.id, on delete CASCADE",
-        ),
-        (
-            f"DROP TABLE upload_keys; {UPLOAD_KEYS.replace('(40) NOT NULL', '(40)')}",
-            "column matrix may not take NULL",
-        ),
-        (
-            f"DROP TABLE upload_keys; {UPLOAD_KEYS.replace('KEY,', 'KEY, shift FLOAT NOT NULL,')}",
-            "column shift, which this wavetrim does not know, may not be left out",
-        ),
         (f"DELETE FROM {VERSION_TABLE}", "version none"),
     ],
 )
@@ -169,8 +143,7 @@ def test_tables_that_are_not_those_of_their_version_are_refused(
 ) -> None:
     open_database(url).dispose()
     with plain.begin() as connection:
-        for one in statement.split(";"):
-            connection.execute(text(one))
+        connection.execute(text(statement))
     with pytest.raises(DatabaseRefused, match=refusal):
         open_database(url)
 

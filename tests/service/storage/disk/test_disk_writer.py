@@ -40,18 +40,16 @@ def memory() -> memoryview:
     return memoryview(mapped)
 
 
-def begin_file(writer: DiskWriter, path: Path, *, growing: bool = False) -> FileWrite:
+def begin_file(writer: DiskWriter, path: Path) -> FileWrite:
     """Begin a file and write its header."""
-    file = FileWrite(writer, path, SIZE_BYTES, growing=growing)
+    file = FileWrite(writer, path, SIZE_BYTES)
     file.write(0, memoryview(HEADER))
     return file
 
 
-def write_all(
-    writer: DiskWriter, path: Path, memory: memoryview, cuts: list[int], *, growing: bool = False
-) -> int:
+def write_all(writer: DiskWriter, path: Path, memory: memoryview, cuts: list[int]) -> int:
     """Write a file in shuffled pieces; returns its checksum."""
-    file = begin_file(writer, path, growing=growing)
+    file = begin_file(writer, path)
     pieces = list(zip([0, *cuts], [*cuts, DATA_BYTES], strict=True))
     random.Random(3).shuffle(pieces)
     for begin, end in pieces:
@@ -66,7 +64,7 @@ def expect_written(path: Path, memory: memoryview, crc32: int) -> None:
     assert np.load(path).shape == SHAPE
 
 
-@pytest.mark.parametrize(("growing", "aligned"), [(False, True), (True, True), (True, False)])
+@pytest.mark.parametrize("aligned", [True, False])
 @pytest.mark.parametrize(
     "cuts",
     [
@@ -80,12 +78,11 @@ def test_pieces_of_all_sizes_in_any_order_make_the_file(
     memory: memoryview,
     tmp_path: Path,
     cuts: list[int],
-    growing: bool,
     aligned: bool,
 ) -> None:
     path = tmp_path / "a"
     memory = memory if aligned else memoryview(b" " + memory)[1:]
-    expect_written(path, memory, write_all(writer, path, memory, cuts, growing=growing))
+    expect_written(path, memory, write_all(writer, path, memory, cuts))
 
 
 def test_a_file_that_is_there_is_neither_overwritten_nor_removed(

@@ -3,7 +3,6 @@
 A folder of matrices that is away, like an unmounted disk, is waited for, not given up.
 """
 
-import errno
 import os
 import shutil
 import signal
@@ -17,8 +16,6 @@ import pytest
 
 from tests.matrices import make_matrix
 from tests.server import NPY, RunningServer, Start, encode_npy
-from wavetrim.service.storage.disk.new_file import explain
-from wavetrim.service.storage.errors import StorageFailed, StorageFull
 
 ARRAY = np.arange(35_000, dtype=np.float32).reshape(50, 700)
 LARGE_BYTES = 80 * 2**20
@@ -218,18 +215,3 @@ def test_a_matrix_is_not_damaged_because_the_folder_was_away(server: RunningServ
     assert server.client.get(path).json()["state"] == "stored"
     assert np.array_equal(server.download(f"{path}/data"), WIDE)
     assert server.wait_job(server.post_job(first, second))["state"] == "succeeded"
-
-
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (OSError(errno.EROFS, "Read-only file system"), StorageFailed),
-        (OSError(errno.EIO, "Input/output error"), StorageFailed),
-        (OSError(errno.ENOSPC, "No space left on device"), StorageFull),
-        (OSError("a part was written twice"), OSError),
-    ],
-)
-def test_a_failed_write_is_told_by_its_reason(error: OSError, kind: type[Exception]) -> None:
-    told = explain(error, Path("/matrices"), 100)
-    assert type(told) is kind
-    assert (error.strerror or str(error)) in str(told)

@@ -92,7 +92,7 @@ def test_a_file_that_cannot_be_made_durable_is_neither_there_nor_counted(
     with pytest.raises(StorageFailed, match="bytes long"):
         run(draft.publish())
     assert list_files(store) == []
-    assert store.space.count() == 0
+    assert store.stored.count_on_disk() == 0
 
 
 class CommitProxy:
@@ -166,7 +166,7 @@ def test_after_an_unclear_commit_the_row_decides(
     # As long as nobody knows, the file stays and counts.
     files = list_files(store)
     assert [name.partition(".")[2] for name in files] == ["npy"]
-    assert store.space.count() == size_bytes
+    assert store.stored.count_on_disk() == size_bytes
     with pytest.raises(SQLAlchemyError):
         store.drafts.settle_unclear()
     proxy.losing, proxy.closed = None, False
@@ -174,10 +174,10 @@ def test_after_an_unclear_commit_the_row_decides(
     with reading(database) as connection:
         assert connection.scalar(select(func.count()).select_from(matrices)) == int(kept)
     assert list_files(store) == (files if kept else [])
-    assert store.space.count() == (size_bytes if kept else 0)
+    assert store.stored.count_on_disk() == (size_bytes if kept else 0)
     if kept:
         store.delete(files[0].removesuffix(".npy"))
-        assert store.space.count() == 0
+        assert store.stored.count_on_disk() == 0
     database.dispose()
     proxy.close()
 
@@ -196,5 +196,5 @@ def test_a_connection_that_ends_before_the_commit_leaves_no_file(
     with pytest.raises(OperationalError):
         keep_matrix(store, 3, 5, settle=end_connection)
     assert list_files(store) == []
-    assert store.space.count() == 0
+    assert store.stored.count_on_disk() == 0
     database.dispose()

@@ -122,4 +122,4 @@ def test_whatever_happens_the_count_is_the_sum_of_the_rows(
     failing.share = 0.2
     for _ in range(600):
         walk.step()
-        assert walk.store.space.count() == walk.expected_bytes
+        assert walk.store.stored.count_on_disk() == walk.expected_bytes
