@@ -12,15 +12,12 @@ from hypothesis import strategies as st
 from tests.environment import ROOT
 from tests.lab.reports import (
     HARDWARE,
-    compare_kernels,
     list_reports,
-    measure,
     multiply_squares,
 )
 from tests.processes import run_python
 from wavetrim.lab.experiments import (
     mulmat,
-    mulmatcua,
 )
 from wavetrim.lab.experiments.operands import pad_matrix
 from wavetrim.lab.experiments.reference import TABLE_10, TILE_WIDTHS
@@ -53,17 +50,6 @@ def test_the_grid_covers_the_product_and_no_block_lies_outside(
         assert (blocks - 1) * w < size <= blocks * w
 
 
-def test_compara_kernels_has_the_nine_tables_of_the_reference() -> None:
-    report = compare_kernels()
-    numbers = [re.match(r"Table (\d+): ", table.title) for table in report.tables]
-    assert [match and int(match[1]) for match in numbers] == list(range(1, 10))
-    assert report.tables[0].rows[0] == ("4", "0.0001280", "0.0002560", "0.0003840")
-    assert all(row[1:] == ("1.00", "0.50", "0.33") for row in report.tables[4].rows)
-    n, w, simple, *_ = report.tables[8].rows[-1]
-    assert (n, w) == ("4096", "32")
-    assert float(simple) == pytest.approx(2 * 4096 * 4096 * 32 / (1e-9 * 4096 / 32) / 1e9, rel=1e-3)
-
-
 def test_mulmatcua_shows_its_times_beside_table_10() -> None:
     report = multiply_squares()
     titles = [table.title for table in report.tables]
@@ -78,11 +64,6 @@ def test_mulmatcua_shows_its_times_beside_table_10() -> None:
     assert report.tables[5].rows[7][:3] == ("4096", "reference", "542.21")
     assert report.tables[6].rows[7][:3] == ("4096", "reference", "0.94")  # 512 / 542.21
     assert [row["reference_seconds"] for row in report.rows] == list(TABLE_10.values())
-
-
-def test_a_size_without_a_reference_has_one_row() -> None:
-    report = mulmatcua.make_report([measure("shared", 4, 64, 64, 64, 1e-6)], HARDWARE)
-    assert report.tables[0].rows == (("64", "here", "0.001000"),)
 
 
 def test_a_leading_dimension_below_the_columns_is_refused() -> None:

@@ -2,7 +2,6 @@
 
 import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -245,26 +244,3 @@ def test_without_memory_for_residents_none_is_kept(kernel_cache):
         assert not pipeline.keep("b", make_matrix(100, 100, "float32", 1))
     finally:
         pipeline.close()
-
-
-@pytest.mark.gpu
-@pytest.mark.serial
-def test_a_thin_product_with_a_resident_b_takes_a_quarter_of_the_time(pipeline):
-    spec, (m, n, k) = find_kernel("cublas", "float32"), (64, 8192, 8192)
-    a, b = pin_copy(make_matrix(m, k, "float32", 1)), pin_copy(make_matrix(k, n, "float32", 2))
-    c = pin_copy(make_output(m, n, "float32"))
-
-    def measure(cut: Cut, key: str | None) -> float:
-        pipeline.multiply(spec, a, b, c, cut=cut, b_key=key)  # loads and prepares
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            pipeline.multiply(spec, a, b, c, cut=cut, b_key=key)
-            times.append(time.perf_counter() - start)
-        return min(times)
-
-    copied = measure(find_cut(c, a), None)
-    assert pipeline.keep("thin", b)
-    there = measure(find_resident_cut(spec, c, a), "thin")
-    assert_product(c, a, b)
-    assert there <= copied / 4, f"{there * 1e3:.2f} ms of {copied * 1e3:.2f}"

@@ -25,14 +25,6 @@ def make_unwritten(rows=ROWS, columns=COLUMNS, order="C"):
     return flat.reshape((rows, columns), order=order)
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_a_matrix_is_fresh_until_it_has_been_written(order):
-    c = make_unwritten(order=order)
-    assert lacks_pages(c)
-    c[...] = 1
-    assert not lacks_pages(c)
-
-
 def test_the_pages_of_a_fresh_result_are_made_during_the_block(fresh_results):
     c = make_unwritten()
     with fresh_results.make_pages(c):

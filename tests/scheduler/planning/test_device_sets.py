@@ -154,12 +154,6 @@ def test_no_gpu_idles_while_products_wait_for_one(sizes):
     assert max(done.values()) <= sum(sizes) / 2 + 1.1 * max(sizes)
 
 
-def test_two_gpus_compute_64_equal_products_in_half_the_time():
-    arrivals = [Arrival(0.0, n, LARGE) for n in range(64)]
-    _, done, _ = simulate(arrivals, 2)
-    assert 64 / max(done.values()) >= 1.9
-
-
 @pytest.mark.parametrize("device_set", [{0}, {1}, {CPU}, {0, 1}, {1, CPU}])
 def test_a_plan_for_a_lane_stays_in_it(device_set):
     profile = find_preset_profile("H100 SXM x2")
