@@ -235,12 +235,3 @@ def test_residents_and_buffers_stay_within_the_memory_together(kernel_cache, lim
         assert pipeline.residents.size_bytes + pipeline._memory.size_bytes <= limit
     finally:
         pipeline.close()
-
-
-@pytest.mark.gpu
-def test_without_memory_for_residents_none_is_kept(kernel_cache):
-    pipeline = GpuPipeline(cache_dir=kernel_cache, resident_share=0.0)
-    try:
-        assert not pipeline.keep("b", make_matrix(100, 100, "float32", 1))
-    finally:
-        pipeline.close()
