@@ -1,5 +1,6 @@
 import pytest
 
+from tests.kernels.specs import name_spec
 from tests.matrices import FLOATS
 from tests.processes import run_python
 from wavetrim.kernels.catalog import find_kernel, list_kernels
@@ -7,10 +8,6 @@ from wavetrim.kernels.errors import UnknownKernel
 from wavetrim.kernels.spec import KernelSpec
 
 COMPILED = [spec for spec in list_kernels() if spec.source]
-
-
-def name_spec(spec: KernelSpec) -> str:
-    return spec.label.replace(" ", "-")
 
 
 def test_every_type_has_a_library_kernel_to_fall_back_on() -> None:

@@ -12,10 +12,8 @@ from tests.kernels.specs import multiply, needs
 from tests.matrices import Array, assert_product, make_matrix, make_output
 from tests.rates import RATES, find_cut, plan_steps
 from wavetrim.kernels.catalog import find_kernel, list_kernels
-from wavetrim.kernels.compile import compile_kernel
 from wavetrim.kernels.gemm.dispatch import multiply_on_device
-from wavetrim.kernels.gemm.launch import STRICT, STRICT_LIMITED, count_sms, make_persistent
-from wavetrim.kernels.gemm.tensor import SHORT, SHORT_LIMITED
+from wavetrim.kernels.gemm.launch import STRICT, count_sms
 from wavetrim.kernels.gemm.terms import (
     VERDICT_BYTES,
     choose_part_sizes,
@@ -23,7 +21,6 @@ from wavetrim.kernels.gemm.terms import (
 )
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.spec import LEAST_TERMS_K, KernelSpec
-from wavetrim.kernels.tiling import RegisterTiling
 
 TENSOR = find_kernel("tensor", "float32")
 needs_tensor = needs(TENSOR)
@@ -168,30 +165,6 @@ def test_elements_of_few_products_are_rounded_once(k: int, kernel_cache: Path) -
     expected, scale = wide_a @ wide_b, abs(wide_a) @ abs(wide_b)
     error = abs(multiply(TENSOR, a, b, kernel_cache) - expected)
     assert (error <= 2.0**-24 * abs(expected) + k * 2.0**-50 * scale).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("spec", [SHORT, SHORT_LIMITED, STRICT_LIMITED])
-def test_the_kernels_that_replace_it_spill_no_registers(
-    spec: KernelSpec, kernel_cache: Path
-) -> None:
-    compiled = compile_kernel(spec, "sm_90a", kernel_cache)
-    assert compiled.spill_bytes == 0
-    assert isinstance(spec.tiling, RegisterTiling)
-    assert spec.threads == spec.tiling.count_threads(spec.tile)
-    assert compiled.registers * spec.threads * spec.tiling.blocks_per_sm <= 65536
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("spec", HOLDABLE_FLOAT64, ids=lambda spec: spec.label)
-def test_a_block_of_a_held_float64_product_fills_a_multiprocessor(
-    spec: KernelSpec, kernel_cache: Path
-) -> None:
-    limited = make_persistent(spec)
-    assert 227 * 1024 // 2 < limited.shared_bytes <= 227 * 1024
-    compiled = compile_kernel(limited, "sm_90a", kernel_cache)
-    assert compiled.spill_bytes == 0
-    assert compiled.registers * limited.threads <= 65536
 
 
 @pytest.mark.gpu
