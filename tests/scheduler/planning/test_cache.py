@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from tests.scheduler.clock import Clock
 from tests.scheduler.profiles import change_cpu, make_small_machine, run_as_if
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
@@ -26,6 +25,15 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 SMALL = make_small_machine()
 SQUARE = GemmProblem(1000, 1000, 1000, memory="pinned")
 ON_GPU = PlanOptions("bulk", "128x128", f=0)
+
+
+class Clock:
+    """Seconds that pass only when a test says so."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 @pytest.fixture
