@@ -113,7 +113,6 @@ def describe_ladder(results: Results[Row]) -> dict[str, Any]:
     hardware = results.document["hardware"]
     folder = _PROBED / results.gpu
     texts, stairs = _read_texts(), _read_stairs(folder / "waves.csv")
-    whole = [row for row in results.rows if row.sms == hardware["sm_count"]]
     rungs = [
         {
             "name": name,
@@ -121,11 +120,13 @@ def describe_ladder(results: Results[Row]) -> dict[str, Any]:
             "text": texts.get((name, dtype)) or texts.get((name, None), ""),
             "sources": list_sources(name, dtype),
             "stairs": stairs.get((name, dtype)),
-            "products": _list_products([r for r in whole if (r.kernel, r.dtype) == (name, dtype)]),
+            "products": _list_products(
+                [r for r in results.rows if (r.kernel, r.dtype) == (name, dtype)]
+            ),
         }
-        for dtype in sorted({row.dtype for row in whole})
+        for dtype in sorted({row.dtype for row in results.rows})
         for name in RUNGS
-        if any((row.kernel, row.dtype) == (name, dtype) for row in whole)
+        if any((row.kernel, row.dtype) == (name, dtype) for row in results.rows)
     ]
     return {
         "gpu": hardware["gpu"],

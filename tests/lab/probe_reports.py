@@ -42,10 +42,10 @@ def read_banks(*, right: bool = True) -> Report:
     return cycles.report_banks(readings, HARDWARE)
 
 
-def copy_link(way: str, direction: str, size_bytes: int, *, right: bool = True) -> LinkReading:
+def copy_link(way: str, direction: str, size_bytes: int) -> LinkReading:
     copies = 2 if direction == "both" else 1
     seconds = 1e-5 + copies * size_bytes / 50e9
-    return LinkReading(way, direction, size_bytes, copies, (seconds,) * 3, right)
+    return LinkReading(way, direction, size_bytes, copies, (seconds,) * 3, right=True)
 
 
 def transfer_memory() -> Report:

