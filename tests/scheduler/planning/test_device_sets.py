@@ -45,21 +45,6 @@ def test_a_product_for_both_gpus_waits_for_both_and_is_not_delayed():
     assert (short.choice.device_set, short.begins) == ({1}, 0)  # it does
 
 
-def offer_resident(plain, settled, *, on):
-    """The choices of a product whose B is on one of two GPUs."""
-    return tuple(
-        Choice(frozenset({gpu}), settled if gpu == on else plain, settled) for gpu in range(2)
-    )
-
-
-@pytest.mark.parametrize("gpu", [0, 1])
-def test_a_product_takes_the_free_gpu_that_has_its_b(gpu):
-    (only,) = place(offer_resident(1.0, 0.4, on=gpu))
-    assert (only.choice.device_set, only.begins) == ({gpu}, 0)
-    mine, other = place(offer_resident(1.0, 0.4, on=gpu), offer(0.8))
-    assert (mine.choice.device_set, other.choice.device_set) == ({gpu}, {1 - gpu})
-
-
 seconds = st.floats(0.001, 10)
 lanes = st.frozensets(st.sampled_from([CPU, 0, 1, 2, 3]), min_size=1)
 products = st.lists(st.builds(Choice, lanes, seconds), min_size=1, max_size=6)
