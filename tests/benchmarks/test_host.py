@@ -1,4 +1,4 @@
-"""The contest of products in host memory: what is compared with what, and one small run of it."""
+"""Products in host memory: what is compared with what, one small contest, and one sweep of F."""
 
 import subprocess
 import sys
@@ -12,11 +12,14 @@ from benchmarks.common.shapes import DTYPES
 from benchmarks.host.baselines.lineup import OURS, list_baselines
 from benchmarks.host.limit import Limit
 from benchmarks.host.results import read_contests
+from benchmarks.host.sweep import Sweep
 from benchmarks.host.tables import render_regret, render_times
 from tests.environment import ROOT, clear_environment
 from tests.limit import allow
 from wavetrim.kernels.device import list_devices
+from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.problem import MEMORIES
+from wavetrim.scheduler.profile.store import find_profile
 
 
 def run_contest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -77,3 +80,16 @@ def test_a_run_writes_its_rows_and_its_table(tmp_path: Path) -> None:
     assert [line.split(" | ")[1:4] for line in table.splitlines() if " cores (" in line] == [
         [condition, "pageable", "1"] for condition in measured
     ]
+
+
+@pytest.mark.gpu
+def test_a_sweep_finds_the_time_of_every_f(tmp_path: Path) -> None:
+    operands = draw_operands((1500, 1024, 1024), "float32")
+    devices = list_devices()[:1]
+    profile = find_profile(None, devices=devices, directory=None, cpu_threads=2)
+    with Executor(cache_dir=tmp_path, devices=devices, cpu_threads=2) as executor:
+        row = Sweep(executor, profile, operands.problem).measure(operands, "quiet", 1.0)
+    assert row.regret >= 1.0
+    assert row.f in {point[0] for point in row.curve}
+    assert all(point[1] > 0 and point[2] > 0 for point in row.curve)
+    assert min(row.gpu_alone_seconds, *row.measured_seconds.values()) >= 0
