@@ -110,7 +110,7 @@ def render_ladder() -> dict[str, str]:
 
 def describe_ladder(results: Results[Row]) -> dict[str, Any]:
     """A GPU's roofs, and each kernel in each type with its fastest tile for each product."""
-    hardware = results.document["hardware"]
+    hardware, rows = results.document["hardware"], results.rows
     folder = _PROBED / results.gpu
     texts, stairs = _read_texts(), _read_stairs(folder / "waves.csv")
     rungs = [
@@ -120,13 +120,11 @@ def describe_ladder(results: Results[Row]) -> dict[str, Any]:
             "text": texts.get((name, dtype)) or texts.get((name, None), ""),
             "sources": list_sources(name, dtype),
             "stairs": stairs.get((name, dtype)),
-            "products": _list_products(
-                [r for r in results.rows if (r.kernel, r.dtype) == (name, dtype)]
-            ),
+            "products": _list_products([r for r in rows if (r.kernel, r.dtype) == (name, dtype)]),
         }
-        for dtype in sorted({row.dtype for row in results.rows})
+        for dtype in sorted({row.dtype for row in rows})
         for name in RUNGS
-        if any((row.kernel, row.dtype) == (name, dtype) for row in results.rows)
+        if any((row.kernel, row.dtype) == (name, dtype) for row in rows)
     ]
     return {
         "gpu": hardware["gpu"],
