@@ -110,10 +110,9 @@ def render_ladder() -> dict[str, str]:
 
 def describe_ladder(results: Results[Row]) -> dict[str, Any]:
     """A GPU's roofs, and each kernel in each type with its fastest tile for each product."""
-    hardware = results.document["hardware"]
+    hardware, rows = results.document["hardware"], results.rows
     folder = _PROBED / results.gpu
     texts, stairs = _read_texts(), _read_stairs(folder / "waves.csv")
-    whole = [row for row in results.rows if row.sms == hardware["sm_count"]]
     rungs = [
         {
             "name": name,
@@ -121,11 +120,11 @@ def describe_ladder(results: Results[Row]) -> dict[str, Any]:
             "text": texts.get((name, dtype)) or texts.get((name, None), ""),
             "sources": list_sources(name, dtype),
             "stairs": stairs.get((name, dtype)),
-            "products": _list_products([r for r in whole if (r.kernel, r.dtype) == (name, dtype)]),
+            "products": _list_products([r for r in rows if (r.kernel, r.dtype) == (name, dtype)]),
         }
-        for dtype in sorted({row.dtype for row in whole})
+        for dtype in sorted({row.dtype for row in rows})
         for name in RUNGS
-        if any((row.kernel, row.dtype) == (name, dtype) for row in whole)
+        if any((row.kernel, row.dtype) == (name, dtype) for row in rows)
     ]
     return {
         "gpu": hardware["gpu"],

@@ -81,7 +81,7 @@ def start_all(folder: Path, stack: ExitStack, *, has_gpu: bool) -> Sequence[Base
 def list_cases(sizes: Sequence[int], arguments: argparse.Namespace) -> list[Case]:
     """The products, small ones first."""
     return [
-        Case("product", size, "float32", clients)
+        Case(size, "float32", clients)
         for size in sorted(sizes)
         for clients in sorted(arguments.clients)
         if clients == 1 or size <= MOST_SIZE_OF_MANY

@@ -14,13 +14,11 @@ class Case:
     """A case at which baselines take turns.
 
     Attributes:
-        what: "product": a request with A and B, answered with A·B. Older files have other kinds.
         size: Rows and columns of A, B and C.
         dtype: Element type.
         clients: Clients that call at once.
     """
 
-    what: str
     size: int
     dtype: str
     clients: int
@@ -28,7 +26,7 @@ class Case:
     def __str__(self) -> str:
         """The case in words."""
         some = "client" if self.clients == 1 else "clients"
-        return f"{self.what} {self.size}² {self.dtype}, {self.clients} {some}"
+        return f"{self.size}² {self.dtype}, {self.clients} {some}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ class Row(Case):
     @property
     def case(self) -> Case:
         """Its case."""
-        return Case(self.what, self.size, self.dtype, self.clients)
+        return Case(self.size, self.dtype, self.clients)
 
 
 def summarize_rounds(case: Case, baseline: str, rounds: Sequence[Load]) -> Row:

@@ -41,7 +41,7 @@ def render_products(results: Sequence[Results[Row]]) -> str:
 
 def make_case(size: int, clients: int = 1) -> Case:
     """The case of a size that is shown."""
-    return Case("product", size, DTYPE, clients)
+    return Case(size, DTYPE, clients)
 
 
 def _show_ms(seconds: float) -> str:

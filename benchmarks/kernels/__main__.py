@@ -55,7 +55,7 @@ def measure(
             refuse=lambda spec, why: record.leave_out(f"{spec.label} at {where}", why),
         )
         run_contest(contest, scores, turns, until)
-        rows = make_rows(shape, scores, device.sm_count)
+        rows = make_rows(shape, scores)
         if not rows:
             record.leave_out(f"{where} {dtype}", "cuBLAS does not run, so nothing is compared")
         record.add(rows, describe_row)

@@ -17,22 +17,18 @@ class Row(ProductRow):
     Attributes:
         kernel: Its name in the catalog.
         tile: Its tile there.
-        sms: Multiprocessors of the GPU.
         tflops: 1e12 multiplications and additions a second, at the median.
         ratio_to_cublas: Its speed over cuBLAS's in the same turns.
         median_seconds: Median of the turns.
         turns: Number of turns.
-        rate_share: In old files, of a kernel limited to some multiprocessors.
     """
 
     kernel: str
     tile: str
-    sms: int
     tflops: float
     ratio_to_cublas: float
     median_seconds: float
     turns: int
-    rate_share: float | None = None
 
 
 @dataclass(slots=True)
@@ -53,14 +49,8 @@ class Score:
         return sum(self.seconds) * self.launches
 
 
-def make_rows(shape: Shape, scores: Mapping[KernelSpec, Score], sm_count: int) -> list[Row]:
-    """The rows of one contest; none without cuBLAS, as there is nothing to compare with.
-
-    Args:
-        shape: M, N, K.
-        scores: The measurements of each kernel.
-        sm_count: Multiprocessors of the GPU.
-    """
+def make_rows(shape: Shape, scores: Mapping[KernelSpec, Score]) -> list[Row]:
+    """The rows of one contest; none without cuBLAS, as there is nothing to compare with."""
     medians = {spec: statistics.median(score.seconds) for spec, score in scores.items()}
     cublas_seconds = next((of for spec, of in medians.items() if spec.is_cublas), None)
     if cublas_seconds is None:
@@ -68,7 +58,6 @@ def make_rows(shape: Shape, scores: Mapping[KernelSpec, Score], sm_count: int) -
     return [
         Row(
             *(*shape, spec.dtype, spec.name, str(spec.tile)),
-            sms=sm_count,
             tflops=count_flops(shape) / medians[spec] / 1e12,
             ratio_to_cublas=cublas_seconds / medians[spec],
             median_seconds=medians[spec],
@@ -99,14 +88,10 @@ def describe(results: Results[Row]) -> str:
 def read_kernel_results(folder: Path, gpu: str = "*") -> list[Results[Row]]:
     """Every kernels-<gpu>.json of a folder, or that of one; the newest model first by its number.
 
-    Files written before 2026-12 have kernels limited to some multiprocessors, too: these are
-    ignored.
-
     Raises:
         ResultsError: There is none, or one of them is no JSON or lacks something.
     """
     found = read_results(folder, f"kernels-{gpu}.json", Row, "make bench-kernels")
     if not found:
         raise ResultsError(f"{folder}: no kernels-{gpu}.json; `make bench-kernels` writes one")
-    whole = [(x.document, tuple(row for row in x.rows if row.rate_share is None)) for x in found]
-    return [Results(*one) for one in reversed(whole)]
+    return found[::-1]

@@ -1,4 +1,4 @@
-"""The contest of products in host memory: what is compared with what, and one small run of it."""
+"""Products in host memory: what is compared with what, one small contest, and one sweep of F."""
 
 import subprocess
 import sys
@@ -12,11 +12,14 @@ from benchmarks.common.shapes import DTYPES
 from benchmarks.host.baselines.lineup import OURS, list_baselines
 from benchmarks.host.limit import Limit
 from benchmarks.host.results import read_contests
+from benchmarks.host.sweep import Sweep
 from benchmarks.host.tables import render_regret, render_times
 from tests.environment import ROOT, clear_environment
 from tests.limit import allow
 from wavetrim.kernels.device import list_devices
+from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.problem import MEMORIES
+from wavetrim.scheduler.profile.store import find_profile
 
 
 def run_contest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -55,6 +58,7 @@ def test_the_gpu_alone_has_a_least_time() -> None:
     assert 0 < Limit(1).find_seconds(draw_operands((512, 512, 512), "float64")) < 1
 
 
+@pytest.mark.slow
 def test_a_run_writes_its_rows_and_its_table(tmp_path: Path) -> None:
     small = ("--shapes", "300x200x100", "--rounds", "2", "--runs", "2")
     ended = run_contest(tmp_path, *small, "--conditions", "quiet", "busy", "half")
@@ -78,17 +82,14 @@ def test_a_run_writes_its_rows_and_its_table(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--conditions", "quiet", "noisy"), "invalid choice: 'noisy' (choose from "),
-        (("--gpus", "99"), "invalid choice: 99 (choose from "),
-    ],
-)
-def test_what_cannot_be_measured_is_refused(
-    arguments: tuple[str, ...], message: str, tmp_path: Path
-) -> None:
-    ended = run_contest(tmp_path, *arguments)
-    assert ended.returncode == 2
-    assert message in ended.stderr
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.gpu
+def test_a_sweep_finds_the_time_of_every_f(tmp_path: Path) -> None:
+    operands = draw_operands((1500, 1024, 1024), "float32")
+    devices = list_devices()[:1]
+    profile = find_profile(None, devices=devices, directory=None, cpu_threads=2)
+    with Executor(cache_dir=tmp_path, devices=devices, cpu_threads=2) as executor:
+        row = Sweep(executor, profile, operands.problem).measure(operands, "quiet", 1.0)
+    assert row.regret >= 1.0
+    assert row.f in {point[0] for point in row.curve}
+    assert all(point[1] > 0 and point[2] > 0 for point in row.curve)
+    assert min(row.gpu_alone_seconds, *row.measured_seconds.values()) >= 0

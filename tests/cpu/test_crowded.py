@@ -70,18 +70,6 @@ def test_products_of_numpy_are_crowded_by_other_processes_and_not_by_their_own_t
     assert quiet < 30
 
 
-def test_what_numpy_computes_as_fast_as_blocks() -> None:
-    numpy, double = NumpyProducts(usable_cores()), np.dtype(np.float64)
-    assert numpy.suit(500, 500, 500, double)
-    assert numpy.suit(500, 1, 500, np.dtype(np.complex64))
-    assert not numpy.suit(500, 500, 500, np.dtype(np.int32)), "BLAS has no integers"
-    assert not numpy.suit(20_000, 20_000, 20_000, double), "it could not be cancelled"
-    assert not numpy.suit(100_000, 3_000, 4, double), "blocks write C past the caches"
-    assert not numpy.suit(5_000, 5_000, 1, double), "NumPy has one thread for it"
-    fewer = NumpyProducts(usable_cores() - 1)
-    assert not fewer.suit(500, 500, 500, double), "BLAS would use more threads"
-
-
 SPIN = """
 import time, numpy
 from wavetrim.cpu.spinning import SpinningThreads

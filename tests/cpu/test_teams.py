@@ -4,57 +4,17 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wavetrim.cpu.blas import find_blas
 from wavetrim.cpu.errors import ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.cpu.library import CPU_LIBRARY
-from wavetrim.cpu.native_team import NativeTeam
-from wavetrim.cpu.prepared import describe_layout, prepare
-from wavetrim.native.library import load_library
-from wavetrim.native.pool import ThreadPool
 
 Matrix = NDArray[Any]
 OpenPool = Callable[[int], CpuPool]
-
-
-def test_products_that_blas_does_not_take_are_left_to_python(
-    tmp_path: Path, kernel_cache: Path
-) -> None:
-    library, blas = load_library(CPU_LIBRARY, kernel_cache), find_blas()
-    assert library is not None, "there is no C compiler"
-    assert blas is not None, "NumPy has no OpenBLAS"
-    pool = ThreadPool(library, 1)
-    team = NativeTeam(pool, blas, cache_bytes=0)
-
-    def takes(a: Matrix, b: Matrix, c: Matrix, alpha: float = 1.0) -> bool:
-        prepared = prepare(*map(describe_layout, (a, b, c)), 2)
-        return prepared is not None and team.multiply(a, b, c, prepared, 2, alpha=alpha, beta=0.0)
-
-    class Watched(np.ndarray):  # type: ignore[type-arg]
-        pass
-
-    a, b, c = np.ones((500, 600)), np.ones((600, 700)), np.zeros((500, 700))
-    mapped = np.memmap(tmp_path / "a", np.float64, "w+", shape=(500, 600))
-    assert takes(a, b, c)
-    assert np.all(c == 600)
-    assert takes(mapped, b, c)
-    assert np.all(c == 0)
-    assert not takes(a.view(Watched), b, c)
-    assert not takes(a[:, ::2], b[::2], c)
-    assert not takes(a, b, c, alpha=0)
-    assert not takes(a[:, :0], b[:0], c)
-    assert not takes(*(matrix.astype(np.int32) for matrix in (a, b, c)))
-    pool.close()
-    assert not takes(a, b, c), "the threads have ended"
-    assert np.all(c == 0)
-    pool.close()
 
 
 def test_several_callers_share_a_pool(open_pool: OpenPool) -> None:

@@ -41,13 +41,11 @@ class Proxied:
 
     Attributes:
         service: The service.
-        buffering: Whether the proxy receives a whole body before it calls the service.
         port: The proxy's port.
         client: A client of the proxy, with the key.
     """
 
     service: RunningServer
-    buffering: bool
     port: int
     client: httpx.Client
 
@@ -85,7 +83,7 @@ def proxied(
     with run_nginx(folder, upstream, buffering=buffering) as port:
         headers = {"Authorization": f"Bearer {KEY}"}
         with open_http(f"http://127.0.0.1:{port}", headers=headers) as client:
-            yield Proxied(service, buffering, port, client)
+            yield Proxied(service, port, client)
 
 
 @pytest.mark.parametrize("chunked", [False, True])

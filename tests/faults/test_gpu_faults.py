@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from tests.environment import clear_environment
 from tests.matrices import make_matrix
+from tests.processes import list_children
 from tests.server import RunningServer, Start
 
 pytestmark = pytest.mark.gpu
@@ -94,15 +94,9 @@ def submit(service: RunningServer, count: int = JOBS, *, f: int | str = 0) -> tu
     return jobs, a.astype(np.float64) @ b.astype(np.float64)
 
 
-def finish(service: RunningServer, jobs: list[str], seconds: float = 120) -> list[dict[str, Any]]:
+def finish(service: RunningServer, jobs: list[str]) -> list[dict[str, Any]]:
     """The jobs, once all have ended."""
-    until = time.monotonic() + seconds
-    while True:
-        ended = [service.client.get(f"/v1/jobs/{job}").json() for job in jobs]
-        if all(job["state"] in ("succeeded", "failed", "cancelled") for job in ended):
-            return ended
-        assert time.monotonic() < until, [job["state"] for job in ended]
-        time.sleep(0.1)
+    return [service.wait_job(job, seconds=120) for job in jobs]
 
 
 def check_all_right(service: RunningServer, ended: list[dict[str, Any]], expected: Any) -> None:
@@ -155,16 +149,10 @@ def test_a_service_whose_gpu_is_gone_goes_on_without_it_and_says_so(
     (faults / "gone").touch()
     engine = service.client.get("/healthz/ready")
     assert engine.json()["status"] == "ready"
-    for child in find_children(service.process.pid):
+    for child in list_children(service.process.pid):
         os.kill(child, signal.SIGKILL)
     jobs, expected = submit(service, 2, f="auto")
     check_all_right(service, finish(service, jobs), expected)
     health = service.client.get("/healthz/ready").json()
     assert health["status"] == "degraded"
     assert "GPU" in health["detail"]
-
-
-def find_children(pid: int) -> list[int]:
-    """The processes that a process has started."""
-    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
-    return [int(child) for child in listed.split()]

@@ -2,8 +2,8 @@
 
     python -m tests.fuzz.document [--seconds 600] [--seed 1]
 
-Every operation is asked over TCP, and then over the Unix socket, where leases are, too. Whatever
-comes back must be what the document says: status, media type, headers and schema.
+Whatever comes back must be what the document says: status, media type, headers and schema. Leases
+are for callers of the Unix socket: over TCP their products are refused.
 """
 
 import argparse
@@ -14,14 +14,9 @@ from pathlib import Path
 
 from tests.environment import ROOT
 from tests.fuzz.fault import Fault
-from tests.fuzz.forwarder import Forwarder
 from tests.fuzz.watched import ANSWER_SECONDS, AUTHORIZED, WatchedService
-from tests.leases import Lease
-from tests.server import open_http
 
 _CONFIG = Path(__file__).with_name("schemathesis.toml")
-_TCP_SHARE = 0.6
-"""The Unix socket has the rest of the time."""
 
 
 def fuzz(seconds: float, seed: int) -> None:
@@ -31,30 +26,18 @@ def fuzz(seconds: float, seed: int) -> None:
         Fault: An answer is not what the document says, or the service has a fault.
     """
     with WatchedService() as service:
-        for name, url, share in _list_ways(service):
-            print(f"=== over {name}, seed {seed}", flush=True)
-            with open_http(service.unix_socket) as client:
-                client.headers.update(AUTHORIZED)
-                with Lease(client, 2**20) as lease:
-                    _run(service, url, seconds * share, seed, lease.id)
-            service.check_now()
-            service.forget_matrices()
+        print(f"=== seed {seed}", flush=True)
+        _run(service, seconds, seed)
+        service.check_now()
+        service.forget_matrices()
         print(f"answers by status: {service.count_answers()}", flush=True)
 
 
-def _list_ways(service: WatchedService) -> list[tuple[str, str, float]]:
-    forwarder = Forwarder(service.unix_socket)
-    return [
-        ("TCP", service.server.url, _TCP_SHARE),
-        ("the Unix socket", f"http://127.0.0.1:{forwarder.port}", 1 - _TCP_SHARE),
-    ]
-
-
-def _run(service: WatchedService, url: str, seconds: float, seed: int, lease: str) -> None:
+def _run(service: WatchedService, seconds: float, seed: int) -> None:
     header = next(f"{name}: {value}" for name, value in AUTHORIZED.items())
     command = [
         sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", str(_CONFIG),
-        "run", f"{url}/openapi.json", "--header", header, "--seed", str(seed),
+        "run", f"{service.server.url}/openapi.json", "--header", header, "--seed", str(seed),
         "--max-time", str(max(1, round(seconds))), "--max-response-time", str(ANSWER_SECONDS),
     ]  # fmt: skip
     environment = {
@@ -62,7 +45,6 @@ def _run(service: WatchedService, url: str, seconds: float, seed: int, lease: st
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
         "SCHEMATHESIS_HOOKS": "tests.fuzz.document_hooks",
         "FUZZ_MATRICES": ",".join(matrix.id for matrix in service.matrices),
-        "FUZZ_LEASE": lease,
     }
     folder = service.unix_socket.parent
     ended = subprocess.run(command, cwd=folder, env=environment, check=False)

@@ -11,8 +11,6 @@ from tests.server import encode_npy
 from wavetrim.native.element_types import BFLOAT16
 
 _MATRICES = os.environ["FUZZ_MATRICES"].split(",")
-_LEASE = os.environ["FUZZ_LEASE"]
-_SHAPES = {"a": [4, 5], "b": [5, 6], "c": [4, 6], "out": [4, 6]}
 
 _sizes = st.integers(1, 6)
 _dtypes = st.sampled_from(
@@ -39,7 +37,7 @@ for _media_type in ("application/x-npy", "application/octet-stream"):
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
-    """Lets most documents that are valid name matrices and leases that there are."""
+    """Lets most documents that are valid name matrices that there are."""
     del context, kwargs
     body = case.body
     is_valid = case.meta is not None and case.meta.generation.mode.is_positive
@@ -47,8 +45,6 @@ def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
         return
     if case.operation.path == "/v1/jobs":
         body.update({name: _MATRICES[0] for name in ("a", "b", "c") if body.get(name)})
-    elif case.operation.path == "/v1/matmul":
-        _place(body)
     elif case.operation.path.endswith("/infer"):
         _fit(body)
 
@@ -60,14 +56,3 @@ def _fit(request: dict[str, Any]) -> None:
         if len(repr(request)) % 2:
             one.update(datatype="FP32", shape=[2, 2], data=[1, 2, 3, 4], parameters={})
     del request["inputs"][2:]
-
-
-def _place(product: dict[str, Any]) -> None:
-    """Puts a product's matrices into a lease; half of the time they fit together."""
-    fits = len(repr(product)) % 2
-    for number, (name, shape) in enumerate(_SHAPES.items()):
-        if matrix := product.get(name):
-            matrix["lease"] = _LEASE
-            if fits:
-                matrix.update(shape=shape, dtype="float32", offset_bytes=4096 * number)
-                matrix.pop("strides_bytes", None)

@@ -28,7 +28,6 @@ class Case:
         pauses: How long is waited behind each of them, in seconds.
         end: What happens behind the last byte.
         requests: What is asked, if all of it is well-formed.
-        planted: Ids of requests that are to be none unless a strict parser finds them.
         reads_slowly: Whether answers are read a little at a time.
     """
 
@@ -38,7 +37,6 @@ class Case:
     pauses: tuple[float, ...]
     end: End
     requests: tuple[Request, ...] | None = None
-    planted: frozenset[str] = frozenset()
     reads_slowly: bool = False
 
     @property
@@ -105,12 +103,10 @@ def _draw_mutated(source: random.Random, number: int, matrices: Sequence[Stored]
     content = content.replace(NEVER.encode(), MAYBE.encode())
     if source.random() < 0.5 or not requests:
         content += plant_request(f"{MAYBE}{number}")
-    planted = {f"{MAYBE}{number}", *(f"{MAYBE}{request.id}" for request in requests)}
     for _ in range(source.choice([1, 1, 2, 4, 8])):
         content = source.choice(_MUTATIONS)(source, content)
     end: End = source.choices(["half-close", "wait", "reset"], [80, 10, 10])[0]
-    case = Case(number, _draw_way(source), (content,), (), end, planted=frozenset(planted))
-    return _cut(source, case)
+    return _cut(source, Case(number, _draw_way(source), (content,), (), end))
 
 
 def _draw_conflict(source: random.Random, number: int, matrices: Sequence[Stored]) -> Case:

@@ -1,16 +1,14 @@
 import pytest
 
+from tests.kernels.specs import name_spec
 from tests.matrices import FLOATS
 from tests.processes import run_python
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.errors import UnknownKernel
+from wavetrim.kernels.gemm.launch import make_persistent
 from wavetrim.kernels.spec import KernelSpec
 
 COMPILED = [spec for spec in list_kernels() if spec.source]
-
-
-def name_spec(spec: KernelSpec) -> str:
-    return spec.label.replace(" ", "-")
 
 
 def test_every_type_has_a_library_kernel_to_fall_back_on() -> None:
@@ -68,6 +66,13 @@ def test_a_block_fits_the_oldest_gpu_that_its_entry_claims(spec: KernelSpec) -> 
     shared_limit_bytes = {(7, 5): 64 << 10, (8, 0): 99 << 10, (9, 0): 227 << 10}
     assert spec.threads <= 1024
     assert spec.shared_bytes <= shared_limit_bytes[spec.min_compute_capability]
+
+
+def test_a_block_of_a_held_float64_product_fills_a_multiprocessor() -> None:
+    held = [spec for spec in COMPILED if spec.dtype == "float64" and spec.can_limit_sms]
+    assert held
+    for spec in map(make_persistent, held):
+        assert 227 * 1024 // 2 < spec.shared_bytes <= 227 * 1024
 
 
 def test_the_catalog_is_read_without_numpy_or_cupy() -> None:

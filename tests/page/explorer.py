@@ -8,6 +8,10 @@ from docs.explorer_page import PAGE
 
 FILE = PAGE.as_uri()
 
+SPLIT = "#m=4096&n=4096&k=4096&dtype=float64&memory=pinned&device=T4&threads=2"
+MEASURED = "#m=4096&n=4096&k=4096&dtype=float32&memory=pageable&device=host-h100&sms=8"
+"""The addresses of a product that is split, and of one that was measured."""
+
 AREAS = """[...document.querySelectorAll('#map path[fill^=rgb]')].map((path) => {
     const numbers = path.getAttribute('d').match(/[MHVL][^MHVLZ]*/g);
     let x = 0, y = 0, sum = 0, first = null;

@@ -25,6 +25,8 @@ from tests.browsers import (
 )
 from tests.page.explorer import (
     FILE,
+    MEASURED,
+    SPLIT,
     change,
     find_invalid,
     list_queries,
@@ -42,8 +44,6 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import build_preset_profile
 
-SPLIT = "#m=4096&n=4096&k=4096&dtype=float64&memory=pinned&device=T4&threads=2"
-MEASURED = "#m=4096&n=4096&k=4096&dtype=float32&memory=pageable&device=host-h100&sms=8"
 SHAPES = [(4096, 4096, 4096), (1000, 70, 333), (2560, 16385, 4096)]
 
 

@@ -7,12 +7,7 @@ import pytest
 
 from docs.browser import Page
 from tests.browsers import go, show, show_anew
-from tests.page.explorer import FILE
-
-SPLIT = "#m=4096&n=4096&k=4096&dtype=float64&memory=pinned&device=T4&threads=2"
-
-
-MEASURED = "#m=4096&n=4096&k=4096&dtype=float32&memory=pageable&device=host-h100&sms=8"
+from tests.page.explorer import FILE, MEASURED, SPLIT
 
 
 def test_a_measurement_is_hidden_until_a_guess_is_made(page: Page) -> None:

@@ -17,7 +17,6 @@ from tests.page.explorer import (
     AREAS,
     change,
     find_invalid,
-    read_headline,
     read_problem,
     read_shown,
 )
@@ -104,19 +103,6 @@ def test_a_job_is_shown_on_the_gpu_that_computed_it(page: Page, two_gpus: Runnin
     page.wait("document.getElementById('told-job')")
     assert page.run("document.getElementById('device').value") == "cuda:1"
     assert read_shown(page)["waves"] == job["plan"]["waves"] > 0
-
-
-def test_one_gpu_is_the_default(page: Page, shared_server: RunningServer) -> None:
-    show(page, f"{shared_server.url}/#{ROWS}")
-    before = read_shown(page), read_headline(page)
-    go(page, change("gpus", 1))
-    assert (read_shown(page), read_headline(page)) == before
-    assert read_devices(page) == []
-    go(page, change("gpus", 4))
-    assert "gpus=4" in page.run("location.hash")
-    assert read_headline(page).startswith("4 GPUs, ")
-    go(page, "history.back()")
-    assert (read_shown(page), read_headline(page)) == before
 
 
 @pytest.mark.parametrize("address", [f"{ROWS}&gpus=3", COLUMNS])

@@ -1,6 +1,5 @@
 """Prepared launches: their arguments and calls, and products that reuse them."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,8 @@ import pytest
 from tests.kernels.specs import SPECS, name_spec, needs
 from tests.matrices import assert_product, make_matrix, make_output, pin_copy
 from tests.rates import RATES, find_cut, plan_steps
-from wavetrim.kernels.catalog import find_kernel, list_kernels
+from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.device import list_devices
-from wavetrim.kernels.gemm.dispatch import multiply_on_device
-from wavetrim.kernels.gemm.partials import count_sums_bytes
-from wavetrim.kernels.pipeline.commands.command_buffer import Timed
-from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.spec import KernelSpec
@@ -51,12 +46,6 @@ def multiply(
     assert_product(c, a, b, before, **options)
 
 
-def test_partial_sums_of_a_whole_gpu_take_at_most_17_megabytes() -> None:
-    specs = [spec for spec in list_kernels() if spec.stream_k_tail]
-    assert specs
-    assert all(count_sums_bytes(spec, 132) < 17.5e6 for spec in specs)
-
-
 @pytest.mark.gpu
 @with_kernels
 def test_a_cached_plan_uses_the_operands_and_factors_of_each_product(
@@ -78,31 +67,6 @@ def test_other_plans_and_larger_buffers_in_between_change_nothing(
         small, other, large = (700, 300, 500), (333, 409, 1021), (3000, 2500, 800)
         for seed, shape in enumerate((small, other, small, large, small, other, large)):
             multiply(pipeline, spec, shape, seed)
-    finally:
-        pipeline.close()
-
-
-@pytest.mark.gpu
-def test_three_hundred_shapes_in_turns_keep_their_commands(kernel_cache: Path) -> None:
-    pipeline = GpuPipeline(cache_dir=kernel_cache)
-    try:
-        path, spec = pipeline.direct, find_kernel("register", "float32")
-        assert path is not None
-        operands = [
-            [pin_copy(make_output(rows, 64, spec.dtype)) for rows in (m, 64, m)]
-            for m in range(500, 200, -1)  # the largest first, so that no later one needs more
-        ]
-        commands = [
-            [
-                path.find_buffer(
-                    HostProduct(spec, a, b, c, 1.0, 0.0), find_cut(c, a), Timed.NOTHING
-                )
-                for a, b, c in operands
-            ]
-            for _ in range(2)
-        ]
-        assert None not in commands[0]
-        assert all(first is again for first, again in zip(*commands, strict=True))
     finally:
         pipeline.close()
 
@@ -167,42 +131,3 @@ def test_memory_that_is_no_longer_page_locked_is_staged(pipeline: GpuPipeline) -
         c[...] = np.nan
         pipeline.multiply(spec, a, b, c, cut=find_cut(c, a))
         assert_product(c, a, b)
-
-
-@pytest.mark.gpu
-@with_kernels
-def test_a_launch_that_one_thread_prepared_is_enqueued_by_another(
-    pipeline: GpuPipeline, spec: KernelSpec
-) -> None:
-    failures: list[BaseException] = []
-
-    def work(seed: int) -> None:
-        try:
-            multiply(pipeline, spec, (801, 333, 257), seed)
-        except BaseException as error:
-            failures.append(error)
-
-    for seed in range(3):
-        thread = threading.Thread(target=work, args=(seed,))
-        thread.start()
-        thread.join()
-    assert failures == []
-
-
-@pytest.mark.gpu
-@with_kernels
-def test_a_threads_first_launch_finds_the_device(spec: KernelSpec, kernel_cache: Path) -> None:
-    import cupy
-
-    a, b = make_matrix(200, 300, spec.dtype, 1), make_matrix(300, 100, spec.dtype, 2)
-    operands = cupy.asarray(a), cupy.asarray(b), cupy.empty((200, 100), spec.dtype)
-    multiply_on_device(spec, *operands, cache_dir=kernel_cache)
-    operands[2].fill(np.nan)
-    cupy.cuda.Device().synchronize()
-    thread = threading.Thread(
-        target=multiply_on_device, args=(spec, *operands), kwargs={"cache_dir": kernel_cache}
-    )
-    thread.start()
-    thread.join()
-    cupy.cuda.Device().synchronize()
-    assert_product(cupy.asnumpy(operands[2]), a, b)

@@ -12,10 +12,8 @@ from tests.kernels.specs import multiply, needs
 from tests.matrices import Array, assert_product, make_matrix, make_output
 from tests.rates import RATES, find_cut, plan_steps
 from wavetrim.kernels.catalog import find_kernel, list_kernels
-from wavetrim.kernels.compile import compile_kernel
 from wavetrim.kernels.gemm.dispatch import multiply_on_device
-from wavetrim.kernels.gemm.launch import STRICT, STRICT_LIMITED, count_sms, make_persistent
-from wavetrim.kernels.gemm.tensor import SHORT, SHORT_LIMITED
+from wavetrim.kernels.gemm.launch import STRICT, count_sms
 from wavetrim.kernels.gemm.terms import (
     VERDICT_BYTES,
     choose_part_sizes,
@@ -23,7 +21,6 @@ from wavetrim.kernels.gemm.terms import (
 )
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.spec import LEAST_TERMS_K, KernelSpec
-from wavetrim.kernels.tiling import RegisterTiling
 
 TENSOR = find_kernel("tensor", "float32")
 needs_tensor = needs(TENSOR)
@@ -73,11 +70,6 @@ def test_parts_cover_the_product_once_within_the_memory(m: int, n: int, k: int, 
     for part in parts:
         sizes = len(part.rows), len(part.columns), len(part.depth)
         assert count_term_bytes(TENSOR.tile, item_bytes, *sizes) <= cut.total_bytes
-
-
-def test_a_product_that_fits_the_memory_is_one_part() -> None:
-    for shape in ((1, 1, 1), (128, 8192, 4096), (4096, 4096, 4096), (65536, 256, 256)):
-        assert len(list(choose_part_sizes(TENSOR, *shape, 1 << 30).list_parts(*shape))) == 1
 
 
 @pytest.mark.gpu
@@ -175,30 +167,6 @@ def test_elements_of_few_products_are_rounded_once(k: int, kernel_cache: Path) -
     assert (error <= 2.0**-24 * abs(expected) + k * 2.0**-50 * scale).all()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("spec", [SHORT, SHORT_LIMITED, STRICT_LIMITED])
-def test_the_kernels_that_replace_it_spill_no_registers(
-    spec: KernelSpec, kernel_cache: Path
-) -> None:
-    compiled = compile_kernel(spec, "sm_90a", kernel_cache)
-    assert compiled.spill_bytes == 0
-    assert isinstance(spec.tiling, RegisterTiling)
-    assert spec.threads == spec.tiling.count_threads(spec.tile)
-    assert compiled.registers * spec.threads * spec.tiling.blocks_per_sm <= 65536
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("spec", HOLDABLE_FLOAT64, ids=lambda spec: spec.label)
-def test_a_block_of_a_held_float64_product_fills_a_multiprocessor(
-    spec: KernelSpec, kernel_cache: Path
-) -> None:
-    limited = make_persistent(spec)
-    assert 227 * 1024 // 2 < limited.shared_bytes <= 227 * 1024
-    compiled = compile_kernel(limited, "sm_90a", kernel_cache)
-    assert compiled.spill_bytes == 0
-    assert compiled.registers * limited.threads <= 65536
-
-
 @pytest.mark.gpu
 @needs_tensor
 @pytest.mark.parametrize("sms", [1, 3, 64, None])
@@ -278,26 +246,6 @@ def test_the_pipeline_streams_a_product_through_the_tensor_kernel(kernel_cache: 
                 assert_product(c, a, b, before, beta=beta)
         finally:
             pipeline.close()
-
-
-@pytest.mark.gpu
-@needs_tensor
-def test_the_pipeline_allocates_nothing_from_cupys_pool(kernel_cache: Path) -> None:
-    import cupy
-
-    from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-
-    a, b = make_matrix(1100, 1000, "float32", 1), make_matrix(1000, 900, "float32", 2)
-    c = make_output(1100, 900, "float32")
-    pool = cupy.get_default_memory_pool()
-    pool.free_all_blocks()
-    before = pool.total_bytes()
-    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=3 << 20)
-    try:
-        pipeline.multiply(TENSOR, a, b, c, cut=find_cut(c, a))
-        assert pool.total_bytes() == before
-    finally:
-        pipeline.close()
 
 
 @pytest.mark.gpu

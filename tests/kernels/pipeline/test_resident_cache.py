@@ -1,8 +1,5 @@
 """Resident operands: the least recently used leave first, and products are always right."""
 
-import sys
-import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,10 +10,8 @@ from tests.matrices import Array, assert_product, make_matrix, make_output, pin_
 from tests.rates import find_cut, make_rates, plan_steps
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.gemm.operands import Layout
-from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.resident_cache import Resident, ResidentCache
-from wavetrim.kernels.pipeline.team import Team, TeamPart
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.spec import KernelSpec
@@ -56,34 +51,6 @@ def test_a_forgotten_resident_lives_on_for_its_user_only():
     assert used.memory is not None
     assert residents.use("a") is None
     assert (residents.size_bytes, residents.count().evictions) == (0, 0)
-
-
-def test_threads_that_change_residents_lose_no_byte():
-    residents = ResidentCache(12 * MIB)
-
-    def work(seed: int) -> None:
-        draw = np.random.default_rng(seed)
-        for _ in range(2000):
-            key = str(draw.integers(6))
-            match draw.integers(4):
-                case 0:
-                    residents.add(key, make_resident())
-                case 1:
-                    residents.forget(key)
-                case 2:
-                    residents.shrink(8 * MIB)
-                case _:
-                    residents.use(key)
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    counts = residents.count()
-    assert counts.size_bytes == 4 * MIB * counts.operands
-    residents.shrink(0)
-    assert (residents.size_bytes, residents.count().operands) == (0, 0)
 
 
 def find_resident_cut(spec: KernelSpec, c: Array, a: Array) -> Cut:
@@ -189,27 +156,6 @@ def test_a_forgotten_b_is_copied_in_again(pipeline):
 
 
 @pytest.mark.gpu
-def test_a_team_holds_the_resident_b_of_its_product_until_that_ends(pipeline):
-    spec = KERNELS[0]
-    a, b = (
-        pin_copy(make_matrix(*shape, spec.dtype, seed))
-        for seed, shape in enumerate([(300, 900), (900, 700)])
-    )
-    c = pin_copy(make_output(300, 700, spec.dtype))
-    assert pipeline.keep("held", b)
-    resident = pipeline.residents.use("held")
-    users = sys.getrefcount(resident)
-    part = TeamPart(pipeline, range(300), range(700), find_resident_cut(spec, c, a))
-    product = HostProduct(spec, a, np.full_like(b, 99), c, alpha=1.0, beta=0.0)
-    finish = Team([part], exchanges=False).enqueue(product, b_key="held")
-    assert finish is not None
-    pipeline.residents.forget("held")
-    assert sys.getrefcount(resident) >= users  # the product took the place of the residents
-    finish()
-    assert_product(c, a, b)
-
-
-@pytest.mark.gpu
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 @pytest.mark.parametrize("limit", [16 * MIB, 6 * MIB])
 def test_residents_and_buffers_stay_within_the_memory_together(kernel_cache, limit, beta):
@@ -236,35 +182,3 @@ def test_residents_and_buffers_stay_within_the_memory_together(kernel_cache, lim
         assert pipeline.residents.size_bytes + pipeline._memory.size_bytes <= limit
     finally:
         pipeline.close()
-
-
-@pytest.mark.gpu
-def test_without_memory_for_residents_none_is_kept(kernel_cache):
-    pipeline = GpuPipeline(cache_dir=kernel_cache, resident_share=0.0)
-    try:
-        assert not pipeline.keep("b", make_matrix(100, 100, "float32", 1))
-    finally:
-        pipeline.close()
-
-
-@pytest.mark.gpu
-@pytest.mark.serial
-def test_a_thin_product_with_a_resident_b_takes_a_quarter_of_the_time(pipeline):
-    spec, (m, n, k) = find_kernel("cublas", "float32"), (64, 8192, 8192)
-    a, b = pin_copy(make_matrix(m, k, "float32", 1)), pin_copy(make_matrix(k, n, "float32", 2))
-    c = pin_copy(make_output(m, n, "float32"))
-
-    def measure(cut: Cut, key: str | None) -> float:
-        pipeline.multiply(spec, a, b, c, cut=cut, b_key=key)  # loads and prepares
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            pipeline.multiply(spec, a, b, c, cut=cut, b_key=key)
-            times.append(time.perf_counter() - start)
-        return min(times)
-
-    copied = measure(find_cut(c, a), None)
-    assert pipeline.keep("thin", b)
-    there = measure(find_resident_cut(spec, c, a), "thin")
-    assert_product(c, a, b)
-    assert there <= copied / 4, f"{there * 1e3:.2f} ms of {copied * 1e3:.2f}"

@@ -4,7 +4,6 @@ from dataclasses import replace
 from itertools import pairwise
 from math import inf
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -129,26 +128,3 @@ def test_more_bandwidth_is_never_slower(
     assert less_seconds <= seconds * (1 + 1e-9)
     slower = rates.slow_copies(times, split_seconds=1e-3)
     assert time_cut(problem, cut, slower, MEMORY_BYTES) >= (seconds + 1e-3) * (1 - 1e-9)
-
-
-@pytest.mark.parametrize(
-    ("shape", "item_bytes", "measured_seconds"),
-    [
-        ((4096, 4096, 4096), 4, 3.77e-3),
-        ((8192, 8192, 8192), 4, 22.2e-3),
-        ((1531, 7919, 3001), 4, 2.85e-3),
-        ((256, 8192, 8192), 4, 5.60e-3),
-        ((65_536, 256, 256), 4, 1.80e-3),
-        ((32_768, 32_768, 4096), 4, 168.1e-3),
-        ((4096, 11_008, 4096), 8, 15.2e-3),
-        ((8192, 8192, 8192), 8, 27.7e-3),
-    ],
-)
-def test_a_product_is_predicted_near_what_was_measured(
-    shape: tuple[int, int, int], item_bytes: int, measured_seconds: float
-) -> None:
-    """On an H200 at 0e5a6d6, by other lists of steps."""
-    tile = (128, 256, 16) if item_bytes == 4 else (64, 128, 16)
-    problem = PanelProblem(*shape, item_bytes, *tile, 132, stream_k_tail=item_bytes == 4)
-    seconds = find_fastest(problem, make_rates(problem), MEMORY_BYTES).seconds
-    assert 0.85 * measured_seconds < seconds < 1.1 * measured_seconds

@@ -6,7 +6,6 @@ import pytest
 from tests.matrices import FLOATS, assert_product, make_matrix
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure, OperandError
-from wavetrim.kernels.timing.joint_rates import measure_joint_rates, measure_peer_rate
 from wavetrim.kernels.timing.seconds import DeviceProduct
 from wavetrim.kernels.timing.whole_tiles import KernelProbe
 
@@ -36,16 +35,6 @@ def test_cublas_takes_every_type(dtype: str, kernel_cache: Path) -> None:
     assert_product(product.fetch(), a, b)
 
 
-def test_a_burst_takes_as_long_a_launch_as_single_ones(kernel_cache: Path) -> None:
-    spec = find_kernel("shared", "float32", "16")
-    a = make_matrix(1024, 1024, "float32", 1)
-    product = DeviceProduct(a, a, device_index=0, cache_dir=kernel_cache)
-    alone = min(product.time_launches(spec, 5))
-    burst = product.time_burst(spec, 10)
-    assert 0.5 * alone < burst.seconds < 2 * alone
-    assert 0 < burst.enqueue_seconds < 0.1
-
-
 def test_kernels_that_cannot_be_held_to_some_multiprocessors_are_refused(
     kernel_cache: Path,
 ) -> None:
@@ -73,13 +62,3 @@ def test_matrices_that_do_not_fit_the_gpu_do_not_poison_its_context(
     with pytest.raises(DeviceFailure) as failure:  # C would take 4 TiB
         DeviceProduct(tall, wide, device_index=0, cache_dir=kernel_cache)
     assert not failure.value.poisoned
-
-
-def test_links_that_copy_at_once_share_their_rate() -> None:
-    """One link, used twice at once, is no faster than once."""
-    one, two = (measure_joint_rates([0] * count, 2**26, 3) for count in (1, 2))
-    assert one.in_bytes_per_second > 1e9
-    assert one.both_bytes_per_second > one.in_bytes_per_second
-    assert two.in_bytes_per_second < 1.2 * one.in_bytes_per_second
-    assert two.out_bytes_per_second < 1.2 * one.out_bytes_per_second
-    assert measure_peer_rate(0, 0, 2**26, 3) > one.in_bytes_per_second

@@ -1,4 +1,4 @@
-"""Calibration of the CPU and of a GPU, each in its time; the command is in service/cli."""
+"""Calibration of GPUs, in its time; that of the CPU and the command are in service/cli."""
 
 import time
 from dataclasses import asdict
@@ -7,23 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.limit import allow
-from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.compile import compile_kernels
 from wavetrim.kernels.device import list_devices, select_devices
 from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS, calibrate, calibrate_gpus
-from wavetrim.scheduler.calibration.cpu import measure_cpu_quickly
 from wavetrim.scheduler.calibration.gpu import list_measured
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.problem import MEMORIES
 from wavetrim.scheduler.profile.machine import CpuModel
 from wavetrim.scheduler.profile.presets import PRESETS, describe_gpu
-from wavetrim.scheduler.profile.store import dump_profile, find_profile, read_profile, store_profile
-
-CPU_SECONDS = 5.0
-"""Most seconds of a calibration of the CPU."""
-
-BRIEF_SECONDS = 0.5
-"""Most seconds of a brief measurement."""
+from wavetrim.scheduler.profile.store import dump_profile, read_profile
 
 
 def check_cpu(cpu: CpuModel) -> None:
@@ -31,29 +23,6 @@ def check_cpu(cpu: CpuModel) -> None:
     assert numbers.pop("source")
     assert numbers.pop("start_seconds") >= 0
     assert all(number > 0 for number in numbers.values())
-
-
-def test_a_brief_measurement_takes_a_moment() -> None:
-    with CpuPool(2) as pool:
-        pool.prepare()
-        began = time.perf_counter()
-        cpu = measure_cpu_quickly(pool)
-        assert time.perf_counter() - began < allow(BRIEF_SECONDS)
-    check_cpu(cpu)
-    assert "brief" in cpu.source
-
-
-def test_a_cpu_is_calibrated_in_time_and_its_profile_is_found(tmp_path: Path) -> None:
-    with Executor(cache_dir=tmp_path / "kernels", cpu_threads=2) as executor:
-        executor.pool.prepare()
-        began = time.perf_counter()
-        profile = calibrate(executor, cache_dir=tmp_path / "kernels")
-        assert time.perf_counter() - began < allow(CPU_SECONDS)
-    check_cpu(profile.cpu)
-    assert profile.cpu.source.startswith("measured")
-    assert profile.cpu.threads == 2
-    store_profile(profile, tmp_path)
-    assert find_profile(None, devices=(), directory=tmp_path, cpu_threads=2) == profile
 
 
 @pytest.mark.parametrize("gpu", PRESETS, ids=lambda gpu: gpu.name)

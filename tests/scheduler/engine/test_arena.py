@@ -12,9 +12,7 @@ import pytest
 
 from wavetrim.kernels.transfer.pinned import is_pinned
 from wavetrim.scheduler.engine.arena import MappedSlabs
-from wavetrim.scheduler.engine.mapping import map_shared
 from wavetrim.scheduler.errors import SlabError
-from wavetrim.scheduler.execution.pages import collapse_range
 
 MIB = 2**20
 
@@ -39,43 +37,6 @@ def slabs() -> Iterator[MappedSlabs]:
     yield slabs
     slabs.close()
     assert count_mappings() == 0
-
-
-def test_a_mapping_starts_at_a_multiple_of_2_mib_and_ends_with_its_last_view() -> None:
-    fd = make_memory(5000)
-    memory = map_shared(fd, 5000)
-    assert memory.ctypes.data % (2 * MIB) == 0
-    assert (memory.shape, memory.dtype) == ((5000,), np.uint8)
-    os.pwrite(fd, b"abc", 4000)
-    os.close(fd)
-    view = memory[4000:4003]
-    del memory
-    assert bytes(view) == b"abc"
-    assert count_mappings() == 1
-    del view
-    assert count_mappings() == 0
-
-
-def test_collapsing_into_huge_pages_keeps_the_bytes_in_every_mapping() -> None:
-    fd = make_memory(8 * MIB)
-    written = np.random.default_rng(1).integers(0, 256, 8 * MIB, np.uint8)
-    other, memory = map_shared(fd, 8 * MIB), map_shared(fd, 8 * MIB)
-    other[:] = written
-    address = memory.ctypes.data
-    collapse_range(address, address + 8 * MIB)  # where the kernel can
-    np.testing.assert_array_equal(memory, written)
-    np.testing.assert_array_equal(other, written)
-    other[5 * MIB] = 77
-    assert memory[5 * MIB] == 77
-    os.close(fd)
-
-
-def test_a_mapping_that_fails_leaves_nothing_behind() -> None:
-    before = Path("/proc/self/maps").read_text().count("\n")
-    for fd, size in ((-1, 4096), (0, 2**60)):
-        with pytest.raises(OSError, match="mmap"):
-            map_shared(fd, size)
-    assert Path("/proc/self/maps").read_text().count("\n") <= before + 1
 
 
 def test_a_matrix_shows_what_others_wrote_into_the_slab() -> None:

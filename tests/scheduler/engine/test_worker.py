@@ -139,11 +139,6 @@ def test_a_stack_is_cancelled_between_its_products(shared, tmp_path, size, produ
     assert time.monotonic() - began < allow(2)
 
 
-def test_a_shutdown_ends_the_worker(worker):
-    worker.send({"type": "shutdown"})
-    assert worker.process.wait(timeout=allow(10)) == 0
-
-
 def test_a_shutdown_stops_a_running_product(worker, tmp_path):
     worker.send(make_slow_request(tmp_path).as_message())
     worker.receive_until("planned")

@@ -8,7 +8,7 @@ import pytest
 from tests.environment import clear_environment
 from tests.host_gpus import write_sitecustomize
 from tests.matrices import assert_product, make_matrix
-from tests.scheduler.engine.worker_process import make_request, read
+from tests.scheduler.engine.worker_process import WorkerProcess, make_request, read
 from wavetrim.scheduler.engine.messages import (
     Operand,
     RunRequest,
@@ -17,14 +17,17 @@ from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.device_sets import CPU
 
 
-@pytest.fixture
-def lanes(start, tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def lanes(tmp_path_factory, kernel_cache):
     """A worker with two GPUs in host memory, which take half a second for a hundred rows."""
-    folder = write_sitecustomize(tmp_path, row_seconds=0.005)
-    monkeypatch.setenv("PYTHONPATH", clear_environment(folder)["PYTHONPATH"])
-    worker = start("--cpu-threads", "2", device="0,1")
+    folder = write_sitecustomize(tmp_path_factory.mktemp("lanes"), row_seconds=0.005)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", clear_environment(folder)["PYTHONPATH"])
+        worker = WorkerProcess(folder, "--cpu-threads", "2", cache=kernel_cache, device="0,1")
     assert len(worker.receive()["devices"]) == 2
-    return worker
+    yield worker
+    worker.close()
+    worker.process.wait(10)
 
 
 def make_slab_request(memory, job, rows, device_set):
@@ -77,18 +80,18 @@ def test_a_slab_whose_product_is_about_to_end_is_dropped_after_it(lanes):
     assert lanes.receive() == {"type": "dropped", "slab": 7}
 
 
-def test_a_run_in_a_lane_is_cancelled_and_a_shutdown_ends_all(lanes):
+def test_a_run_in_a_lane_is_cancelled_alone(lanes):
     memory = lanes.share_slab(7, 2**23)
-    for job, device in (("1", 0), ("2", 1)):
-        request, _ = make_slab_request(memory, job, 500, frozenset({device}))
+    for job, rows, device in (("1", 500, 0), ("2", 200, 1)):
+        request, _ = make_slab_request(memory, job, rows, frozenset({device}))
         lanes.send(request.as_message())
     lanes.receive_until("begun")
     lanes.receive_until("begun")
     lanes.cancel("1")
     assert lanes.receive() == {"type": "cancelled", "job": "1"}
-    lanes.tell({"type": "shutdown"})
-    lanes.send({"type": "shutdown"})
-    assert lanes.process.wait(timeout=10) == 0
+    assert lanes.receive()["type"] == "succeeded"
+    lanes.send({"type": "drop", "slab": 7})
+    assert lanes.receive() == {"type": "dropped", "slab": 7}
 
 
 @pytest.mark.gpu

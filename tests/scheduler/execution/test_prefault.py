@@ -18,19 +18,10 @@ def fresh_results():
     results.close()
 
 
-def make_unwritten(rows=ROWS, columns=COLUMNS, order="C"):
+def make_unwritten():
     """A matrix that was never written: it has addresses, and no memory yet."""
-    pages = mmap.mmap(-1, rows * columns * 4)
-    flat = np.frombuffer(pages, np.float32)
-    return flat.reshape((rows, columns), order=order)
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_a_matrix_is_fresh_until_it_has_been_written(order):
-    c = make_unwritten(order=order)
-    assert lacks_pages(c)
-    c[...] = 1
-    assert not lacks_pages(c)
+    pages = mmap.mmap(-1, ROWS * COLUMNS * 4)
+    return np.frombuffer(pages, np.float32).reshape(ROWS, COLUMNS)
 
 
 def test_the_pages_of_a_fresh_result_are_made_during_the_block(fresh_results):

@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.profiles import H200
-from wavetrim.kernels.catalog import list_kernels
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.candidates import find_candidates
@@ -47,14 +46,6 @@ def test_the_chosen_kernel_has_the_wanted_accuracy(m, n, k, profile, dtype, data
     assert described == (plan.spec and plan.spec.accuracy)
 
 
-@pytest.mark.parametrize("accuracy", [None, "strict", "library", "float32"])
-def test_every_kernel_of_sufficient_accuracy_is_a_candidate(accuracy):
-    found = set(find(accuracy=accuracy))
-    ours = [spec for spec in list_kernels(dtype="float32") if spec.automatic]
-    wanted = {spec for spec in ours if spec.accuracy in MEETING[accuracy]}
-    assert found == wanted
-
-
 def test_a_kernel_is_no_candidate_for_a_k_that_another_computes_for_it():
     for k, chosen in ((127, False), (128, True)):
         problem = GemmProblem(4096, 4096, k)
@@ -88,11 +79,6 @@ def test_cublas_is_no_candidate_for_fewer_multiprocessors_than_a_partition_has(d
     assert {spec.name for spec in find(dtype, sms=8)} == others | {"cublas"}
     assert refuse(dtype, kernel="cublas", sms=sms).limit == "8…132 with cublas"
     assert refuse("complex64", sms=sms).limit == "8…132 with cublas"
-
-
-def test_a_kernel_that_plans_do_not_choose_can_be_named():
-    assert "shared" not in {spec.name for spec in find()}
-    assert {spec.name for spec in find(kernel="shared")} == {"shared"}
 
 
 def test_a_product_whose_copies_are_short_is_left_to_cublas_in_one_step():

@@ -1,6 +1,5 @@
 """What a plan says of itself: the seconds over F, its queues, and JSON."""
 
-import json
 from itertools import pairwise
 
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from tests.scheduler.profiles import H200, find_preset_profile, make_small_machine
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
-from wavetrim.scheduler.planning.description import describe_plan
 from wavetrim.scheduler.planning.drawing import describe_curve, list_edges, list_queues
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem
 
@@ -58,20 +56,3 @@ def test_queues_are_within_the_predicted_seconds_and_compute_all_of_c(m, n, k, m
     done = [span for queue in queues if queue.work in ("kernel", "cpu") for span in queue.spans]
     assert sum(len(span.rows) * len(span.columns) * span.depth for span in done) == m * n * k
     assert all(span.rows.stop <= m and span.columns.stop <= n for span in done)
-
-
-@pytest.mark.parametrize("drawing", [False, True])
-@pytest.mark.parametrize("plan", [SPLIT, WIDE, choose_plan(GemmProblem(9, 9, 9), H200)], ids=str)
-def test_a_plan_is_described_in_json_with_what_decided(plan, drawing):
-    described = json.loads(json.dumps(plan.describe(drawing=drawing)))
-    assert described.keys() > describe_plan(plan).keys()
-    assert described["f"] == plan.f
-    assert described["predicted"]["total_seconds"] == plan.predicted.total_seconds
-    assert (described["schedule"] is not None) == drawing
-    profile = described["profile"]
-    for group in (profile["link"], profile["cpu"], *filter(None, [profile["kernel"]])):
-        assert group["source"]
-    memory = plan.problem.memory
-    assert (described["memory"], profile["link"]["memory"]) == (memory, memory)
-    assert profile["cpu"]["threads_beside_gpu"] == {"pageable": 14, "pinned": 15}[memory]
-    assert str(plan.f) in str(plan)

@@ -45,21 +45,6 @@ def test_a_product_for_both_gpus_waits_for_both_and_is_not_delayed():
     assert (short.choice.device_set, short.begins) == ({1}, 0)  # it does
 
 
-def offer_resident(plain, settled, *, on):
-    """The choices of a product whose B is on one of two GPUs."""
-    return tuple(
-        Choice(frozenset({gpu}), settled if gpu == on else plain, settled) for gpu in range(2)
-    )
-
-
-@pytest.mark.parametrize("gpu", [0, 1])
-def test_a_product_takes_the_free_gpu_that_has_its_b(gpu):
-    (only,) = place(offer_resident(1.0, 0.4, on=gpu))
-    assert (only.choice.device_set, only.begins) == ({gpu}, 0)
-    mine, other = place(offer_resident(1.0, 0.4, on=gpu), offer(0.8))
-    assert (mine.choice.device_set, other.choice.device_set) == ({gpu}, {1 - gpu})
-
-
 seconds = st.floats(0.001, 10)
 lanes = st.frozensets(st.sampled_from([CPU, 0, 1, 2, 3]), min_size=1)
 products = st.lists(st.builds(Choice, lanes, seconds), min_size=1, max_size=6)
@@ -152,12 +137,6 @@ def test_no_gpu_idles_while_products_wait_for_one(sizes):
     arrivals = [Arrival(0.0, n, offer(size, team=0.6 * size)) for n, size in enumerate(sizes)]
     _, done, _ = simulate(arrivals, 2)
     assert max(done.values()) <= sum(sizes) / 2 + 1.1 * max(sizes)
-
-
-def test_two_gpus_compute_64_equal_products_in_half_the_time():
-    arrivals = [Arrival(0.0, n, LARGE) for n in range(64)]
-    _, done, _ = simulate(arrivals, 2)
-    assert 64 / max(done.values()) >= 1.9
 
 
 @pytest.mark.parametrize("device_set", [{0}, {1}, {CPU}, {0, 1}, {1, CPU}])

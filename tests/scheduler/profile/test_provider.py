@@ -49,17 +49,3 @@ def test_runs_correct_the_profiles_of_this_machine_only(tmp_path: Path) -> None:
     for elsewhere in (provider.find("T4"), provider.describe(described)):
         assert elsewhere.corrections is NO_CORRECTIONS
     assert len(provider.describe(described).gpus) == 2
-
-
-def test_the_corrections_of_the_process_that_computes_are_taken_over() -> None:
-    provider = ProfileProvider(devices=(), directory=None, cpu_threads=1)
-    found = {"CPU: memory": Factor(reported=2.0, deciding=2.0, runs=9)}
-    before = provider.find().corrections.version
-    provider.adopt_corrections(found)
-    assert provider.list_corrections() == found
-    assert provider.find().corrections.find("CPU: memory").deciding == 2.0
-    assert provider.find().corrections.version == before + 1
-    provider.adopt_corrections(found)
-    assert provider.find().corrections.version == before + 1, "plans are kept"
-    provider.adopt_corrections({})
-    assert provider.list_corrections() == {}
