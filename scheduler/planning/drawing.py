@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from wavetrim.kernels.schedule.panels import divide_up
-from wavetrim.kernels.schedule.steps import Part
+from wavetrim.kernels.schedule.panels import Part, divide_up
 from wavetrim.scheduler.planning.gpu_rows import GpuPart
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from wavetrim.kernels.schedule.cuts import Rates, Spans, find_bound, find_fastest, time_cut
-from wavetrim.kernels.schedule.panels import PanelProblem, describe_product
-from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.schedule.panels import Cut, PanelProblem, describe_product
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.estimate import estimate_rate
@@ -196,7 +195,6 @@ def build_member(
         spec,
         (problem.m, problem.n, problem.k),
         count_slots(spec, gpu.sm_count, sms),
-        staged=problem.memory == "pageable" and not is_straight,
         b_resident=problem.b_resident,
         is_straight=is_straight,
     )

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any, Final, NamedTuple
 
 from wavetrim.cpu.blocks import is_small
-from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.native.tuned import STAGING_THREADS
 from wavetrim.scheduler.planning.cpu_rows import count_split_threads

@@ -17,8 +17,7 @@ from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.resident_cache import Resident, ResidentCache
 from wavetrim.kernels.pipeline.team import Team, TeamPart
-from wavetrim.kernels.schedule.panels import PanelProblem
-from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.schedule.panels import Cut, PanelProblem
 from wavetrim.kernels.spec import KernelSpec
 
 MIB = 1 << 20
