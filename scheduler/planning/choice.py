@@ -1,34 +1,39 @@
 """The choice of a plan: the CPU alone, GPUs alone, or a split; on one GPU or on several.
 
-In the order in which it is decided: `candidates` (kernels), `gpu_rows` and `cpu_rows` (times of
-rows), `split` (F), and here: the fastest by predicted seconds. A split must promise its gain over
-the better single device, and each further GPU as much. Pure: no array or device is touched.
+Both parts of a split work at the same time, so it takes as long as the longer one:
+
+    F = argmin max(gpu(M − F), cpu(F))    over rows of tiles
+
+The GPUs' time rises with their rows, in waves, and the CPU's falls; so the best F is where they
+meet. A split must promise to save a share of the better single device's time, `SPLIT_GAIN`, and
+each further GPU as much. Pure: no array or device is touched.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
+from typing import Final
 
+from wavetrim.kernels.schedule.panels import divide_up
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.candidates import (
+    check_residence,
     explain_no_kernel,
     find_candidates,
     find_positions,
 )
+from wavetrim.scheduler.planning.cpu_rows import CONTENTION, delay_end, find_cpu_seconds
 from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
-from wavetrim.scheduler.planning.gpu_rows import GpuSide, build_member
-from wavetrim.scheduler.planning.plan import Plan, make_plan
-from wavetrim.scheduler.planning.residency import check_residence
-from wavetrim.scheduler.planning.split import (
-    ProductTimes,
-    find_split,
-    limit_split,
-)
-from wavetrim.scheduler.planning.team import choose_team
-from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.planning.team import choose_side
+from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
+
+SPLIT_GAIN: Final[dict[Memory, float]] = {"pinned": 0.05, "pageable": 0.10}
+"""Share of the better single device's time that a split must promise to save: one device is the
+steadier choice. Staged copies want the CPU's cores as well."""
 
 
 def choose_plan(
@@ -110,14 +115,14 @@ def _choose_first(
 
 def _choose_gpus(one: Plan, options: PlanOptions, positions: Sequence[int]) -> Plan:
     """The best plan on some of the GPUs. Each further one must promise a gain."""
-    side = one.times.alone
-    if side is None or len(positions) < 2:
+    if one.side is None or len(positions) < 2:
         return one
     best, count, most = one, 1, len(positions)
     tried = range(2, most + 1) if most <= 4 else [*_double(most), most]
     for more in tried:
-        plan = choose_plan_on(one.problem, one.profile, options, positions[:more], spec=side.spec)
-        limit = limit_split(best.chosen_seconds, one.problem.memory, more - count)
+        some, spec = positions[:more], one.side.spec
+        plan = choose_plan_on(one.problem, one.profile, options, some, spec=spec)
+        limit = (1 - SPLIT_GAIN[one.problem.memory]) ** (more - count) * best.chosen_seconds
         if len(plan.gpu_parts) == more and plan.chosen_seconds <= limit:
             best, count = replace(plan, one_gpu_seconds=one.gpu_only_seconds), more
     return best
@@ -145,7 +150,7 @@ def choose_plan_on(
         positions: Positions of the GPUs among those of the machine.
         spec: The only kernel to consider, if all of these GPUs run it; None to compare all.
     """
-    m, f, sms = problem.m, options.f, options.sms
+    f = options.f
     version = machine.corrections.version
     gpus = [machine.gpus[position] for position in positions]
     # Without a GPU, candidates are those of a machine that has only its CPU: none.
@@ -154,41 +159,67 @@ def choose_plan_on(
     others = [other.gpu.compute_capability for other in gpus[1:] if other.gpu is not None]
     specs = tuple(one for one in specs if all(map(one.runs_on, others)))
     specs = tuple(one for one in specs if one is spec) or specs
+    on_cpu = Plan(problem, machine, tuple(positions), None, problem.m, version, options.sms)
     if not specs:
         reason = explain_no_kernel(problem, first, options)
-        if f not in ("auto", m) and len(gpus) <= 1:  # one of several GPUs may run a kernel
-            raise PlanError("f", f, f'"auto" or {m}: {reason}')
-        times = ProductTimes(problem, machine, None, version)
-        return make_plan(times, times.price(m), positions, no_gpu_reason=reason)
-    each = []
-    for one in specs:
-        if len(gpus) > 1:
-            side = choose_team(problem, machine, positions, one, sms)
-        else:
-            member = build_member(problem, first, one, sms, is_alone=True)
-            side = GpuSide((positions[0],), (member,), one)
-        each.append(ProductTimes(problem, machine, side, version))
-    if f != "auto":
-        given = [(times, times.price(f)) for times in each]
-        times, prices = min(given, key=lambda pair: pair[0].find_seconds(pair[1]))
-        return make_plan(times, prices, positions, sms=sms)
-    return _choose_rows(each, positions, sms)
+        if f not in ("auto", problem.m) and len(gpus) <= 1:  # one of several GPUs may run a kernel
+            raise PlanError("f", f, f'"auto" or {problem.m}: {reason}')
+        return replace(on_cpu, no_gpu_reason=reason)
+    each = [
+        replace(on_cpu, side=choose_side(problem, machine, positions, one, options.sms))
+        for one in specs
+    ]
+    given = [one.give_cpu(0 if f == "auto" else f) for one in each]
+    fastest = min(given, key=lambda one: one.chosen_seconds)
+    return _choose_f(fastest) if f == "auto" else fastest
 
 
-def _choose_rows(each: Sequence[ProductTimes], positions: Sequence[int], sms: int | None) -> Plan:
-    """The best plan of some kernels: one device alone, or a split that promises its gain.
+def _choose_f(on_gpu: Plan) -> Plan:
+    """The GPUs alone, the CPU alone, or a split that promises its gain."""
+    problem = on_gpu.problem
+    on_cpu = on_gpu.give_cpu(problem.m)
+    alone = min(on_cpu, on_gpu, key=lambda one: one.chosen_seconds)
+    seconds = alone.chosen_seconds
+    split = _find_split(on_gpu, seconds)
+    if split is None or split.chosen_seconds >= seconds:
+        return alone
+    if split.chosen_seconds <= (1 - SPLIT_GAIN[problem.memory]) * seconds:
+        return split
+    return replace(alone, refused=split)
 
-    A split is searched with the kernel that is the fastest alone.
+
+def _find_split(on_gpu: Plan, limit_seconds: float) -> Plan | None:
+    """The best split; None if not even a lower bound is within the limit.
+
+    Bisection finds the row of tiles where both parts take equally long, with a lower bound of the
+    GPUs' seconds. That row is priced, and the search repeated with the bound scaled to its price,
+    until it comes to a row that is priced already.
     """
-    alone = [(times, times.price(0)) for times in each]
-    times, prices = min(alone, key=lambda pair: pair[0].find_seconds(pair[1]))
-    problem, seconds = times.problem, times.find_seconds(prices)
-    on_cpu = times.price(problem.m)
-    if times.find_seconds(on_cpu) <= seconds:
-        prices, seconds = on_cpu, times.find_seconds(on_cpu)
-    split = find_split(times, seconds)
-    if split is None or times.find_seconds(split) >= seconds:
-        return make_plan(times, prices, positions, sms=sms)
-    if times.find_seconds(split) <= limit_split(seconds, problem.memory):
-        return make_plan(times, split, positions, sms=sms)
-    return make_plan(times, prices, positions, sms=sms, refused=split)
+    assert on_gpu.side is not None, "only rows of a GPU are split"
+    problem, tile_m = on_gpu.problem, on_gpu.side.spec.tile.m
+    m, cpu = problem.m, on_gpu.profile.cpu
+    side = on_gpu.side.slow_copies(CONTENTION[problem.memory])
+    gpu_factor, cpu_factor = (kind.factor.deciding for kind in on_gpu.give_cpu(1).kinds)
+    scale, priced = gpu_factor, dict[int, Plan]()
+
+    def find_cpu(rows: int) -> float:
+        return delay_end(cpu_factor * find_cpu_seconds(problem, cpu, m - rows, beside_gpu=True))
+
+    def find_total(rows: int) -> float:
+        return max(scale * side.find_bound(rows), find_cpu(rows))
+
+    while True:
+        low, high = 0, divide_up(m, tile_m)
+        while low < high:
+            middle = (low + high) // 2
+            rows = min(m, tile_m * middle)
+            if rows and scale * side.find_bound(rows) >= find_cpu(rows):
+                high = middle
+            else:
+                low = middle + 1
+        near = [rows for rows in (tile_m * (low - 1), tile_m * low) if 0 < rows < m]
+        rows = min(near, key=find_total, default=0)
+        if not near or rows in priced or (not priced and find_total(rows) > limit_seconds):
+            return min(priced.values(), key=lambda one: one.chosen_seconds, default=None)
+        priced[rows] = on_gpu.give_cpu(m - rows)
+        scale = gpu_factor * priced[rows].uncorrected.gpu_seconds / side.find_bound(rows)

@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
+from wavetrim.scheduler.planning.choice import SPLIT_GAIN
 from wavetrim.scheduler.planning.drawing import (
     Queue,
     Span,
@@ -14,12 +15,11 @@ from wavetrim.scheduler.planning.drawing import (
 from wavetrim.scheduler.planning.gpu_rows import (
     LAUNCH_SECONDS,
     GpuPart,
-    build_member,
+    build_rates,
     count_slots,
     find_rate,
 )
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.planning.split import SPLIT_GAIN
 from wavetrim.scheduler.profile.estimate import estimate_joint
 from wavetrim.scheduler.profile.machine import MachineProfile
 
@@ -76,7 +76,7 @@ def describe_fully(plan: Plan, *, drawing: bool) -> dict[str, Any]:
     Drawings need the schedule, too, which has an entry for each step.
     """
     described = describe_plan(plan)
-    side, refused = plan.times.alone, plan.refused
+    side, refused = plan.side, plan.refused
     member = side.members[0] if side else None
     profile = {**described["profile"], "gpus": _describe_gpus(plan), "joint": _describe_joint(plan)}
     return {
@@ -89,9 +89,9 @@ def describe_fully(plan: Plan, *, drawing: bool) -> dict[str, Any]:
         "f_one_wave_less": _drop_wave(plan),
         "gpu_only_seconds": plan.gpu_only_seconds,
         "cpu_only_seconds": plan.cpu_only_seconds,
-        "uncorrected_seconds": max(plan.prices.gpu_seconds, plan.prices.cpu_seconds),
+        "uncorrected_seconds": plan.uncorrected.total_seconds,
         "least_gain": SPLIT_GAIN[plan.problem.memory],
-        "refused_split": {"f": refused.f, "seconds": refused.seconds} if refused else None,
+        "refused_split": {"f": refused.f, "seconds": refused.chosen_seconds} if refused else None,
         "profile": profile,
         "curve": describe_curve(plan),
         "near_f": find_near_f(plan),
@@ -101,7 +101,7 @@ def describe_fully(plan: Plan, *, drawing: bool) -> dict[str, Any]:
 
 def _describe_devices(plan: Plan) -> list[dict[str, Any]]:
     """Rows, columns, waves and predicted seconds of each device that has rows, in their order."""
-    factor = plan.times.list_kinds(plan.f)[0].factor.reported
+    factor = plan.kinds[0].factor.reported
     parts = [
         {
             **_describe_ranges(part.rows, part.columns),
@@ -167,8 +167,7 @@ def _describe_profile(plan: Plan) -> dict[str, Any]:
     """The numbers of the profile that decided this plan, each group with its source."""
     machine = plan.profile
     profile = machine.gpus[plan.positions[0]] if plan.positions else machine
-    kinds = plan.times.list_kinds(plan.f)
-    parts = [kind for kind, has in zip(kinds, (plan.gpu_rows, plan.f), strict=True) if has]
+    parts = [kind for kind, has in zip(plan.kinds, (plan.gpu_rows, plan.f), strict=True) if has]
     cpu, dtype = machine.cpu, plan.problem.dtype
     return {
         "device": profile.device,
@@ -226,9 +225,8 @@ def _describe_kernel(plan: Plan, gpu: MachineProfile) -> dict[str, Any] | None:
 
 def _find_wave_seconds(plan: Plan, gpu: MachineProfile) -> float:
     """Seconds of one wave of the plan's kernel on a GPU."""
-    side = plan.times.alone
-    assert side is not None, "only a GPU has waves"
-    return build_member(plan.problem, gpu, side.spec, None).rates.find_wave_seconds(plan.problem.k)
+    assert plan.side is not None, "only a GPU has waves"
+    return build_rates(plan.problem, gpu, plan.side.spec).find_wave_seconds(plan.problem.k)
 
 
 def _describe_joint(plan: Plan) -> dict[str, Any] | None:

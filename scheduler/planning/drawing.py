@@ -5,6 +5,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from wavetrim.kernels.schedule.panels import Part, divide_up
+from wavetrim.scheduler.planning.cpu_rows import find_cpu_seconds
 from wavetrim.scheduler.planning.gpu_rows import GpuPart
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def describe_curve(plan: "Plan") -> list[dict[str, Any]]:
         plan's F, and F = 0 if a GPU can compute the product.
     """
     m, near = plan.problem.m, find_near_f(plan)
-    if plan.times.alone is None:
+    if plan.side is None:
         return [_describe_point(plan, m)]
     points = {0, plan.f, m}
     for first, last, fewer in ((0, near, 1), (near, m, 2)):
@@ -55,14 +56,14 @@ def describe_curve(plan: "Plan") -> list[dict[str, Any]]:
 
 def find_near_f(plan: "Plan") -> int:
     """The largest F that is near the split: beyond it one part is much longer than the other."""
-    m, times = plan.problem.m, plan.times
-    if times.alone is None:
+    problem, m = plan.problem, plan.problem.m
+    if plan.side is None:
         return m
-    limit = _SLOWER * times.price(0).gpu_seconds
+    limit = _SLOWER * plan.give_cpu(0).uncorrected.gpu_seconds
     low, high = 0, m
     while low < high:
         middle = (low + high + 1) // 2
-        if times.find_cpu_seconds(middle) <= limit:
+        if find_cpu_seconds(problem, plan.profile.cpu, middle, beside_gpu=True) <= limit:
             low = middle
         else:
             high = middle - 1
@@ -74,9 +75,9 @@ def list_edges(plan: "Plan", first: int, last: int, *, most: int) -> list[int]:
 
     Of more waves those at even distances: a product may have very many.
     """
-    side, m = plan.times.alone, plan.problem.m
+    side, m = plan.side, plan.problem.m
     assert side is not None, "only a GPU has waves"
-    problem, parts = side.members[0].problem, 1 if side.columns else len(side.members)
+    problem, parts = side.members[0].problem, 1 if side.divides_columns else len(side.members)
     least, all_waves = (problem.count_waves(divide_up(m - f, parts)) for f in (last, first))
     count = all_waves + 1 - least
     some = min(most, count)
@@ -142,15 +143,12 @@ def list_queues(plan: "Plan") -> list[Queue]:
 
 
 def _list_gpu_queues(plan: "Plan", part: GpuPart) -> list[Queue]:
-    times = plan.times
-    side = times.in_split if plan.f else times.alone
-    assert side is not None, "a part is that of a GPU"
     device = f"cuda:{plan.profile.gpus[part.position].index}"
     works: tuple[Work, ...] = ("copy in", "kernel", "copy out")
     spans: dict[Work, list[Span]] = {work: [] for work in works}
-    traced = side.trace(part)
+    traced = part.trace()
     end = max(one.copy_out[1] for one in traced if one.copy_out)
-    factor = times.list_kinds(plan.f)[0].factor.reported * part.seconds / end
+    factor = plan.kinds[0].factor.reported * part.seconds / end
     for one in traced:
         for work, time in zip(works, (one.copy_in, one.kernel, one.copy_out), strict=True):
             if time is not None:

@@ -37,7 +37,7 @@ def test_the_curve_rises_in_f_with_both_ends_and_the_chosen_f(m, n, k, kernel):
 
 @pytest.mark.parametrize("plan", [SPLIT, WIDE], ids=["split", "columns"])
 def test_the_curve_has_both_ends_of_each_wave(plan):
-    problem, m = plan.times.alone.members[0].problem, plan.problem.m
+    problem, m = plan.side.members[0].problem, plan.problem.m
     drawn, edges = {point["f"] for point in describe_curve(plan)}, list_edges(plan, 0, m, most=99)
     assert {*edges, *(edge - 1 for edge in edges if edge)} <= drawn
     waves = problem.count_waves(m)

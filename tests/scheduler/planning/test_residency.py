@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from tests.scheduler.profiles import find_preset_profile
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.choice import SPLIT_GAIN, choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
 from wavetrim.scheduler.planning.drawing import list_queues
 from wavetrim.scheduler.planning.residency import Savings, find_fetch_seconds
-from wavetrim.scheduler.planning.split import SPLIT_GAIN
 from wavetrim.scheduler.problem import GemmProblem
 
 ONE = find_preset_profile("H100 SXM")

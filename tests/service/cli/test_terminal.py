@@ -14,7 +14,7 @@ from rich.console import Console
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.drawing import Queue, Span
-from wavetrim.scheduler.planning.split import Prediction
+from wavetrim.scheduler.planning.plan import Prediction
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.service.cli.terminal.display import show_bytes, show_share
