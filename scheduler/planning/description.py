@@ -5,12 +5,9 @@ from typing import Any
 
 from wavetrim.scheduler.planning.choice import SPLIT_GAIN
 from wavetrim.scheduler.planning.drawing import (
-    Queue,
-    Span,
     describe_curve,
+    describe_schedule,
     find_near_f,
-    list_queues,
-    merge_spans,
 )
 from wavetrim.scheduler.planning.gpu_rows import (
     LAUNCH_SECONDS,
@@ -48,11 +45,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "devices": _describe_devices(plan),
         "exchanges_b": plan.exchanges,
         "resident": plan.problem.b_resident and plan.gpu_rows > 0,
-        "predicted": {
-            "gpu_seconds": plan.predicted.gpu_seconds,
-            "cpu_seconds": plan.predicted.cpu_seconds,
-            "total_seconds": total,
-        },
+        "predicted": plan.predicted.describe(),
         "speedup_over_gpu": gpu_only / total if gpu_only is not None else None,
         "speedup_over_cpu": plan.cpu_only_seconds / total,
         "no_gpu_reason": plan.no_gpu_reason,
@@ -95,7 +88,7 @@ def describe_fully(plan: Plan, *, drawing: bool) -> dict[str, Any]:
         "profile": profile,
         "curve": describe_curve(plan),
         "near_f": find_near_f(plan),
-        "schedule": [_describe_queue(plan, one) for one in list_queues(plan)] if drawing else None,
+        "schedule": describe_schedule(plan) if drawing else None,
     }
 
 
@@ -236,25 +229,3 @@ def _describe_joint(plan: Plan) -> dict[str, Any] | None:
         return None
     links = [gpu.find_link(plan.problem.memory) for gpu in machine.gpus]
     return asdict(machine.joint or estimate_joint(links))
-
-
-def _describe_queue(plan: Plan, queue: Queue) -> dict[str, Any]:
-    spans = merge_spans(queue.spans, plan.predicted.total_seconds)
-    return {
-        "device": queue.device,
-        "queue": queue.work,
-        "spans": [_describe_span(span) for span in spans],
-    }
-
-
-def _describe_span(span: Span) -> dict[str, Any]:
-    rows, columns = span.rows, span.columns
-    return {
-        "begin_seconds": span.begin,
-        "end_seconds": span.end,
-        "first_row": rows.start if rows else None,
-        "rows": len(rows) if rows else None,
-        "first_column": columns.start if columns else None,
-        "columns": len(columns) if columns else None,
-        "depth": span.depth,
-    }

@@ -37,6 +37,10 @@ class Prediction(NamedTuple):
         """Seconds of the longer part: both run at the same time."""
         return max(self.gpu_seconds, self.cpu_seconds)
 
+    def describe(self) -> dict[str, float]:
+        """The seconds, ready for JSON."""
+        return {**self._asdict(), "total_seconds": self.total_seconds}
+
 
 class Kind(NamedTuple):
     """A kind of run, and the factor on its predictions."""

@@ -5,7 +5,7 @@ from typing import Final
 
 from wavetrim.scheduler.planning.choice import SPLIT_GAIN, choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
-from wavetrim.scheduler.planning.drawing import list_queues
+from wavetrim.scheduler.planning.drawing import describe_schedule
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, find_memory
 from wavetrim.scheduler.profile.store import is_elsewhere
@@ -89,7 +89,7 @@ def _print_tables(plan: Plan, *, with_timeline: bool) -> None:
     width = min(console.width, _PLOT_WIDTH)
     if with_timeline:
         console.print("\ntimeline")
-        console.print(draw_timeline(list_queues(plan), width=width), soft_wrap=True)
+        console.print(draw_timeline(describe_schedule(plan), width=width), soft_wrap=True)
     if plan.side is None or plan.gpu_only_seconds is None:
         console.print(f"F = M: {plan.no_gpu_reason}.", markup=False)
         return

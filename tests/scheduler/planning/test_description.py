@@ -11,7 +11,7 @@ from tests.scheduler.profiles import H200, find_preset_profile, make_small_machi
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
 from wavetrim.scheduler.planning.description import describe_plan
-from wavetrim.scheduler.planning.drawing import describe_curve, list_edges, list_queues
+from wavetrim.scheduler.planning.drawing import describe_curve, describe_schedule, list_edges
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem
 
 TWO = find_preset_profile("H100 SXM x2")
@@ -50,14 +50,17 @@ def test_the_curve_has_both_ends_of_each_wave(plan):
 @given(m=SIZES, n=SIZES, k=SIZES, memory=st.sampled_from(MEMORIES), f=st.sampled_from(["auto", 1]))
 def test_queues_are_within_the_predicted_seconds_and_compute_all_of_c(m, n, k, memory, f):
     plan = choose_plan(GemmProblem(m, n, k, memory=memory), TWO, PlanOptions(f=f))
-    queues = list_queues(plan)
-    total_seconds = plan.predicted.total_seconds * (1 + 1e-9)
-    for queue in queues:
-        assert all(before.end <= after.begin for before, after in pairwise(queue.spans))
-        assert all(0 <= span.begin <= span.end <= total_seconds for span in queue.spans)
-    done = [span for queue in queues if queue.work in ("kernel", "cpu") for span in queue.spans]
-    assert sum(len(span.rows) * len(span.columns) * span.depth for span in done) == m * n * k
-    assert all(span.rows.stop <= m and span.columns.stop <= n for span in done)
+    done = []
+    for queue in describe_schedule(plan):
+        spans = queue["spans"]
+        times = [(span["begin_seconds"], span["end_seconds"]) for span in spans]
+        assert all(before[1] <= after[0] for before, after in pairwise(times))
+        assert all(0 <= begin <= end for begin, end in times)
+        assert times[-1][1] <= plan.predicted.total_seconds * (1 + 1e-9)
+        done += spans if queue["queue"] in ("kernel", "cpu") else []
+    assert sum(span["rows"] * span["columns"] * span["depth"] for span in done) == m * n * k
+    assert all(span["first_row"] + span["rows"] <= m for span in done)
+    assert all(span["first_column"] + span["columns"] <= n for span in done)
 
 
 @pytest.mark.parametrize("drawing", [False, True])
