@@ -28,10 +28,10 @@ def draw_timeline(queues: Sequence[dict[str, Any]], *, width: int) -> Text:
     labels = _label_queues(queues)
     indent = max(map(len, (*_STYLES, *labels))) + 1
     columns = max(8, width - indent)
-    end = max(span["end_seconds"] for queue in queues for span in queue["spans"])
+    end = max(queue["spans"][-1]["end_seconds"] for queue in queues)
     lines = []
     for label, queue in zip(labels, queues, strict=True):
-        shares = share_columns(queue["spans"], end / columns, columns)
+        shares = _share_columns(queue, end / columns, columns)
         bar = "".join(_HEIGHTS[_choose_height(share)] for share in shares)
         lines.append(Text(label.ljust(indent)).append(bar.rstrip(), style=_STYLES[queue["queue"]]))
     lines.append(Text(" " * indent + "0" + format_seconds(end).rjust(columns - 1)))
@@ -41,25 +41,17 @@ def draw_timeline(queues: Sequence[dict[str, Any]], *, width: int) -> Text:
 def _label_queues(queues: Sequence[dict[str, Any]]) -> list[str]:
     """The name of each queue; of several GPUs, with the GPU's."""
     several = len({queue["device"] for queue in queues} - {"cpu"}) > 1
-    named = [(queue["device"], queue["queue"]) for queue in queues]
-    return [
-        "CPU" if work == "cpu" else f"{device} {work}" if several else work
-        for device, work in named
-    ]
+    name = "{device} {queue}" if several else "{queue}"
+    return ["CPU" if one["queue"] == "cpu" else name.format(**one) for one in queues]
 
 
-def share_columns(
-    spans: Sequence[dict[str, Any]], column_seconds: float, columns: int
-) -> list[float]:
-    """The share of each column's time that is within a span, 0…1."""
+def _share_columns(queue: dict[str, Any], column_seconds: float, columns: int) -> list[float]:
+    """The share of each column's time that the queue is at work, 0…1."""
     shares = [0.0] * columns
-    for span in spans:
-        span_begin, span_end = span["begin_seconds"], span["end_seconds"]
-        first, last = int(span_begin / column_seconds), int(span_end / column_seconds)
-        for column in range(first, min(last + 1, columns)):
-            begin, end = column * column_seconds, (column + 1) * column_seconds
-            within = min(end, span_end) - max(begin, span_begin)
-            shares[column] += max(0.0, within) / column_seconds
+    for span in queue["spans"]:
+        begin, end = (span[name] / column_seconds for name in ("begin_seconds", "end_seconds"))
+        for column in range(int(begin), min(int(end) + 1, columns)):
+            shares[column] += max(0.0, min(column + 1, end) - max(column, begin))
     return [min(1.0, share) for share in shares]
 
 
