@@ -60,7 +60,7 @@ def choose_plan(
         raise PlanError("f", f, f'"auto" or 0…{problem.m}, the rows of C')
     if problem.is_empty:
         return _choose_for_nothing(problem, profile, options, device_set)
-    positions = find_positions(profile, options.devices)
+    positions: Sequence[int] = find_positions(profile, options.devices)
     if device_set is not None:
         positions = tuple(position for position in positions if position in device_set)
         if CPU not in device_set and f == "auto":
@@ -86,51 +86,49 @@ def _choose_for_nothing(
 
 def _choose_first(
     problem: GemmProblem, machine: MachineProfile, options: PlanOptions, positions: Sequence[int]
-) -> tuple[Plan, tuple[int, ...]]:
+) -> tuple[Plan, Sequence[int]]:
     """The plan on the fastest GPU, and all positions, the fastest first.
 
     Which of different GPUs is the fastest depends on the product: one of each model is tried.
     """
     if not positions:
         return choose_plan_on(problem, machine, options, ()), ()
-    models: dict[object, int] = {}
-    for position in positions:
-        models.setdefault(machine.gpus[position].gpu, position)
-    plans: dict[object, Plan] = {}
+    plans: dict[object, Plan | None] = {}
     refusals: list[PlanError] = []
-    for model, position in models.items():
-        try:
-            plans[model] = choose_plan_on(problem, machine, options, (position,))
-        except PlanError as error:
-            refusals.append(error)
-    if not plans:
+    for position in positions:
+        model = machine.gpus[position].gpu
+        if model not in plans:
+            plans[model] = None
+            try:
+                plans[model] = choose_plan_on(problem, machine, options, (position,))
+            except PlanError as error:
+                refusals.append(error)
+
+    def rank(position: int) -> tuple[bool, float]:
+        plan = plans[machine.gpus[position].gpu]
+        return plan is None, (plan and plan.gpu_only_seconds) or inf
+
+    ordered = sorted(positions, key=rank)
+    fastest = plans[machine.gpus[ordered[0]].gpu]
+    if fastest is None:
         raise refusals[0]
-
-    def find_seconds(model: object) -> float:
-        return (plans[model].gpu_only_seconds or inf) if model in plans else inf
-
-    ordered = sorted(positions, key=lambda position: find_seconds(machine.gpus[position].gpu))
-    return min(plans.items(), key=lambda item: find_seconds(item[0]))[1], tuple(ordered)
+    return fastest, ordered
 
 
 def _choose_gpus(one: Plan, options: PlanOptions, positions: Sequence[int]) -> Plan:
     """The best plan on some of the GPUs. Each further one must promise a gain."""
-    if one.side is None or len(positions) < 2:
+    if one.side is None:
         return one
     best, count, most = one, 1, len(positions)
-    tried = range(2, most + 1) if most <= 4 else [*_double(most), most]
-    for more in tried:
+    for more in range(2, most + 1):
+        if most > 4 and more < most and more.bit_count() > 1:
+            continue  # of many GPUs powers of two are tried, and all
         some, spec = positions[:more], one.side.spec
         plan = choose_plan_on(one.problem, one.profile, options, some, spec=spec)
         limit = (1 - SPLIT_GAIN[one.problem.memory]) ** (more - count) * best.chosen_seconds
         if len(plan.gpu_parts) == more and plan.chosen_seconds <= limit:
             best, count = replace(plan, one_gpu_seconds=one.gpu_only_seconds), more
     return best
-
-
-def _double(most: int) -> list[int]:
-    """2, 4, 8 … below `most`."""
-    return [2**power for power in range(1, most.bit_length()) if 2**power < most]
 
 
 def choose_plan_on(
