@@ -9,12 +9,12 @@ meet. A split must promise to save a share of the better single device's time, `
 each further GPU as much. Pure: no array or device is touched.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 from typing import Final
 
-from wavetrim.kernels.schedule.panels import divide_up
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
@@ -203,21 +203,20 @@ def _find_split(on_gpu: Plan, limit_seconds: float) -> Plan | None:
     def find_cpu(rows: int) -> float:
         return delay_end(cpu_factor * find_cpu_seconds(problem, cpu, m - rows, beside_gpu=True))
 
-    def find_total(rows: int) -> float:
-        return max(scale * side.find_bound(rows), find_cpu(rows))
+    def find_gpu(rows: int) -> float:
+        return scale * side.find_bound(rows) if rows else 0.0
+
+    def find_longer(rows: int) -> float:
+        return max(find_gpu(rows), find_cpu(rows))
+
+    def is_gpu_longer(rows: int) -> bool:
+        return find_gpu(rows) >= find_cpu(rows)
 
     while True:
-        low, high = 0, divide_up(m, tile_m)
-        while low < high:
-            middle = (low + high) // 2
-            rows = min(m, tile_m * middle)
-            if rows and scale * side.find_bound(rows) >= find_cpu(rows):
-                high = middle
-            else:
-                low = middle + 1
-        near = [rows for rows in (tile_m * (low - 1), tile_m * low) if 0 < rows < m]
-        rows = min(near, key=find_total, default=0)
-        if not near or rows in priced or (not priced and find_total(rows) > limit_seconds):
+        meeting = tile_m * bisect_left(range(0, m, tile_m), True, key=is_gpu_longer)
+        near = [rows for rows in (meeting - tile_m, meeting) if 0 < rows < m]
+        rows = min(near, key=find_longer, default=0)
+        if not near or rows in priced or (not priced and find_longer(rows) > limit_seconds):
             return min(priced.values(), key=lambda one: one.chosen_seconds, default=None)
         priced[rows] = on_gpu.give_cpu(m - rows)
         scale = gpu_factor * priced[rows].uncorrected.gpu_seconds / side.find_bound(rows)

@@ -1,5 +1,6 @@
 """What drawings show of a plan: predicted seconds over F, and when each queue is at work. Pure."""
 
+from bisect import bisect_right
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -62,14 +63,12 @@ def find_near_f(plan: "Plan") -> int:
     if plan.side is None:
         return m
     limit = _SLOWER * plan.give_cpu(0).uncorrected.gpu_seconds
-    low, high = 0, m
-    while low < high:
-        middle = (low + high + 1) // 2
-        if find_cpu_seconds(problem, plan.profile.cpu, middle, beside_gpu=True) <= limit:
-            low = middle
-        else:
-            high = middle - 1
-    return min(m, max(_LEAST_NEAR, ceil(_BEYOND_MEETING * low), ceil(_BEYOND_F * plan.f)))
+
+    def find_seconds(f: int) -> float:
+        return find_cpu_seconds(problem, plan.profile.cpu, f, beside_gpu=True)
+
+    meeting = bisect_right(range(1, m + 1), limit, key=find_seconds)
+    return min(m, max(_LEAST_NEAR, ceil(_BEYOND_MEETING * meeting), ceil(_BEYOND_F * plan.f)))
 
 
 def list_edges(plan: "Plan", first: int, last: int, *, most: int) -> list[int]:
