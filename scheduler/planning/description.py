@@ -29,7 +29,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
     no GPU can compute the product.
     """
     total, gpu_only = plan.predicted.total_seconds, plan.gpu_only_seconds
-    first = plan.gpu_parts[0] if plan.gpu_parts else None
+    grid = _describe_grid(plan.gpu_parts[0]) if plan.gpu_parts else {}
     return {
         "memory": plan.problem.memory,
         "f": plan.f,
@@ -40,8 +40,8 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "sms": plan.sms if plan.spec else None,
         "waves": plan.waves,
         "waves_gpu_only": plan.waves_gpu_only,
-        "tail_utilization": _find_tail(first) if first else 0.0,
-        "tail_split": _splits_tail(first) if first else False,
+        "tail_utilization": grid.get("tail_utilization", 0.0),
+        "tail_split": grid.get("tail_split", False),
         "devices": _describe_devices(plan),
         "exchanges_b": plan.exchanges,
         "resident": plan.problem.b_resident and plan.gpu_rows > 0,
@@ -76,9 +76,7 @@ def describe_fully(plan: Plan, *, drawing: bool) -> dict[str, Any]:
         **described,
         "divides_columns": plan.divides_columns,
         "slots": member.problem.slots if member else None,
-        "wave_seconds": _find_wave_seconds(plan, plan.profile.gpus[plan.positions[0]])
-        if member
-        else None,
+        "wave_seconds": member.rates.find_wave_seconds(plan.problem.k) if member else None,
         "f_one_wave_less": _drop_wave(plan),
         "gpu_only_seconds": plan.gpu_only_seconds,
         "cpu_only_seconds": plan.cpu_only_seconds,
@@ -129,23 +127,13 @@ def _describe_grid(part: GpuPart) -> dict[str, Any]:
     return {
         "tile_rows": problem.tile_m,
         "tile_columns": problem.tile_n,
-        "tiles": problem.count_tiles(len(part.rows)),
+        "tiles": problem.count_tiles(problem.m),
         "slots": problem.slots,
         "waves": part.waves,
-        "tail_utilization": _find_tail(part),
-        "tail_split": _splits_tail(part),
+        "tail_utilization": problem.find_tail_utilization(problem.m),
+        # A last wave that is divided along K takes about its filled share.
+        "tail_split": problem.find_waves(problem.m, problem.n, problem.k) < part.waves,
     }
-
-
-def _find_tail(part: GpuPart) -> float:
-    """Filled share of the last wave of a part."""
-    return part.problem.find_tail_utilization(len(part.rows))
-
-
-def _splits_tail(part: GpuPart) -> bool:
-    """Whether the last wave is divided along K, so that it takes about its filled share."""
-    problem = part.problem
-    return problem.find_waves(len(part.rows), problem.n, problem.k) < part.waves
 
 
 def _drop_wave(plan: Plan) -> int | None:
@@ -207,19 +195,14 @@ def _describe_kernel(plan: Plan, gpu: MachineProfile) -> dict[str, Any] | None:
     if spec is None or gpu.gpu is None or not spec.runs_on(gpu.gpu.compute_capability):
         return None
     rate = find_rate(gpu, spec)
+    wave_seconds = build_rates(plan.problem, gpu, spec).find_wave_seconds(plan.problem.k)
     return {
         "slots": count_slots(spec, gpu.gpu.sm_count),
         "gflops": rate.gflops,
-        "wave_seconds": _find_wave_seconds(plan, gpu),
+        "wave_seconds": wave_seconds,
         "launch_seconds": LAUNCH_SECONDS,
         "source": rate.source,
     }
-
-
-def _find_wave_seconds(plan: Plan, gpu: MachineProfile) -> float:
-    """Seconds of one wave of the plan's kernel on a GPU."""
-    assert plan.side is not None, "only a GPU has waves"
-    return build_rates(plan.problem, gpu, plan.side.spec).find_wave_seconds(plan.problem.k)
 
 
 def _describe_joint(plan: Plan) -> dict[str, Any] | None:

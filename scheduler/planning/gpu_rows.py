@@ -12,7 +12,7 @@ runs. A kernel's time is its waves:
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from wavetrim.kernels.schedule.cuts import Rates, Spans, find_bound, find_fastest, time_cut
+from wavetrim.kernels.schedule.cuts import Rates, Spans, find_fastest, time_cut
 from wavetrim.kernels.schedule.panels import Cut, PanelProblem, describe_product
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.problem import GemmProblem, Memory
@@ -65,10 +65,6 @@ class GpuRows:
     problem: PanelProblem
     rates: Rates
     memory_bytes: int
-
-    def find_bound(self, rows: int) -> float:
-        """A lower bound of the seconds for some rows, from the longest queue."""
-        return find_bound(self.problem, rows, self.rates)
 
     def price(self, rows: range, cut: Cut | None = None) -> "GpuPart":
         """The part with these rows, by the fastest list of parts.

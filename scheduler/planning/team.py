@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from wavetrim.kernels.schedule.cuts import Rates
+from wavetrim.kernels.schedule.cuts import Rates, find_bound
 from wavetrim.kernels.schedule.panels import divide_up
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.planning.cpu_rows import Contention
@@ -66,12 +66,12 @@ class GpuSide:
     @cached_property
     def _speeds(self) -> list[float]:
         """The relative speed of each GPU, from the lower bound of its time."""
-        return [1 / one.find_bound(one.problem.m) for one in self.members]
+        return [1 / find_bound(one.problem, one.problem.m, one.rates) for one in self.members]
 
     def find_bound(self, rows: int) -> float:
         """A lower bound of the seconds for some rows, from the longest queue."""
         shares = zip(self.members, self.divide(rows), strict=True)
-        return max(one.find_bound(share) for one, share in shares if share)
+        return max(find_bound(one.problem, share, one.rates) for one, share in shares if share)
 
     def price(self, rows: int) -> tuple[GpuPart, ...]:
         """The parts of the GPUs that get rows, the fastest list of each, from the first row on."""
