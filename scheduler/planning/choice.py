@@ -26,7 +26,7 @@ from wavetrim.scheduler.planning.candidates import (
 )
 from wavetrim.scheduler.planning.cpu_rows import CONTENTION, delay_end, find_cpu_seconds
 from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
-from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.planning.plan import Plan, plan_on_cpu
 from wavetrim.scheduler.planning.team import choose_side
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -149,7 +149,7 @@ def choose_plan_on(
         spec: The only kernel to consider, if all of these GPUs run it; None to compare all.
     """
     f = options.f
-    version = machine.corrections.version
+    on_cpu = plan_on_cpu(problem, machine, positions, options.sms)
     gpus = [machine.gpus[position] for position in positions]
     # Without a GPU, candidates are those of a machine that has only its CPU: none.
     first = gpus[0] if gpus else replace(machine, gpu=None, links=(), kernels=(), beside=())
@@ -157,7 +157,6 @@ def choose_plan_on(
     others = [other.gpu.compute_capability for other in gpus[1:] if other.gpu is not None]
     specs = tuple(one for one in specs if all(map(one.runs_on, others)))
     specs = tuple(one for one in specs if one is spec) or specs
-    on_cpu = Plan(problem, machine, tuple(positions), None, problem.m, version, options.sms)
     if not specs:
         reason = explain_no_kernel(problem, first, options)
         if f not in ("auto", problem.m) and len(gpus) <= 1:  # one of several GPUs may run a kernel
@@ -197,7 +196,7 @@ def _find_split(on_gpu: Plan, limit_seconds: float) -> Plan | None:
     problem, tile_m = on_gpu.problem, on_gpu.side.spec.tile.m
     m, cpu = problem.m, on_gpu.profile.cpu
     side = on_gpu.side.slow_copies(CONTENTION[problem.memory])
-    gpu_factor, cpu_factor = (kind.factor.deciding for kind in on_gpu.give_cpu(1).kinds)
+    gpu_factor, cpu_factor = (kind.factor.deciding for kind in on_gpu.find_kinds(is_split=True))
     scale, priced = gpu_factor, dict[int, Plan]()
 
     def find_cpu(rows: int) -> float:

@@ -1,5 +1,6 @@
 """The plan: which devices compute which rows of a product, and the seconds that follow. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -53,17 +54,17 @@ class Kind(NamedTuple):
 class Plan:
     """Who computes what: one or several GPUs the first M-F rows of C, the CPU the last F.
 
-    All that is not a field follows from F.
-
     Attributes:
         problem: The product.
         profile: The machine.
         positions: Positions of the plan's GPUs among those of the profile.
         side: These GPUs with one kernel; None if none can compute the product. If f is M, they are
             what the CPU was compared with.
-        f: Rows of C that the CPU computes, 0…M.
-        version: The version of the corrections before anything was predicted.
         sms: Limit of multiprocessors for the kernel; None for all.
+        version: The version of the corrections before anything was predicted.
+        f: Rows of C that the CPU computes, 0…M.
+        gpu_parts: The parts of the GPUs that have rows, from the first row or column on.
+        uncorrected: The seconds of both parts with this F, by the model alone.
         refused: The best split, if it promised less than its gain; else None.
         no_gpu_reason: Why no GPU can compute the product; None if one can.
         one_gpu_seconds: Predicted seconds of one GPU alone, where several have rows.
@@ -73,16 +74,29 @@ class Plan:
     profile: MachineProfile
     positions: tuple[int, ...]
     side: GpuSide | None
-    f: int
+    sms: int | None
     version: int
-    sms: int | None = None
+    f: int
+    gpu_parts: tuple[GpuPart, ...]
+    uncorrected: Prediction
     refused: "Plan | None" = None
     no_gpu_reason: str | None = None
     one_gpu_seconds: float | None = None
 
     def give_cpu(self, f: int) -> "Plan":
         """The plan with another F, by the same kernel on the same GPUs."""
-        return self if f == self.f else replace(self, f=f, refused=None)
+        if f == self.f:
+            return self
+        problem, side = self.problem, self.side
+        parts: tuple[GpuPart, ...] = ()
+        if f < problem.m:
+            assert side is not None, "rows are left to the GPU only where a kernel runs them"
+            side = side.slow_copies(CONTENTION[problem.memory]) if f else side
+            parts = side.price(problem.m - f)
+        gpu_seconds = max([part.seconds for part in parts], default=0.0)
+        cpu_seconds = find_cpu_seconds(problem, self.profile.cpu, f, beside_gpu=f < problem.m)
+        seconds = Prediction(gpu_seconds, cpu_seconds)
+        return replace(self, f=f, gpu_parts=parts, uncorrected=seconds, refused=None)
 
     @property
     def gpu_rows(self) -> int:
@@ -90,56 +104,33 @@ class Plan:
         return self.problem.m - self.f
 
     @property
-    def is_split(self) -> bool:
-        """Whether both GPUs and CPU have rows."""
-        return 0 < self.f < self.problem.m
-
-    @property
     def spec(self) -> KernelSpec | None:
         """The GPUs' kernel; None if they have no rows."""
         return self.side.spec if self.side is not None and self.gpu_rows else None
 
-    @cached_property
-    def gpu_parts(self) -> tuple[GpuPart, ...]:
-        """The parts of the GPUs that have rows, from the first row or column on."""
-        if not self.gpu_rows:
-            return ()
-        side = self.side
-        assert side is not None, "rows are left to the GPU only where a kernel runs them"
-        if self.f:
-            side = side.slow_copies(CONTENTION[self.problem.memory])
-        return side.price(self.gpu_rows)
-
-    @cached_property
-    def uncorrected(self) -> Prediction:
-        """The seconds of both parts, by the model alone."""
-        cpu, beside_gpu = self.profile.cpu, self.gpu_rows > 0
-        return Prediction(
-            max([part.seconds for part in self.gpu_parts], default=0.0),
-            find_cpu_seconds(self.problem, cpu, self.f, beside_gpu=beside_gpu),
-        )
-
     @property
     def kinds(self) -> tuple[Kind, Kind]:
         """The kinds of run of the GPUs' part and of the CPU's, with the factors of now."""
-        find = self.profile.corrections.find
-        gpu, cpu = (Kind(name, find(name)) for name in self._kind_names)
-        return gpu, cpu
+        return self.find_kinds(is_split=0 < self.f < self.problem.m)
+
+    def find_kinds(self, *, is_split: bool) -> tuple[Kind, Kind]:
+        """The same for a product with both parts, or with one of them."""
+        problem, corrections = self.problem, self.profile.corrections
+        gpu_bound, cpu_bound = self._bottlenecks
+        count = len(self.side.members) if self.side is not None else 1
+        gpu, cpu = f"{count} GPUs" if count > 1 else "GPU", "CPU"
+        if is_split:
+            gpu, cpu = f"{gpu} beside CPU", f"CPU beside GPU, {problem.memory}"
+        resident = ", B resident" if problem.b_resident else ""
+        gpu, cpu = f"{gpu}, {problem.memory}{resident}: {gpu_bound}", f"{cpu}: {cpu_bound}"
+        return Kind(gpu, corrections.find(gpu)), Kind(cpu, corrections.find(cpu))
 
     @cached_property
-    def _kind_names(self) -> tuple[str, str]:
+    def _bottlenecks(self) -> tuple[str, str]:
+        """What bounds all rows on the GPUs, and on the CPU."""
         problem, side = self.problem, self.side
-        count = len(side.members) if side is not None else 1
-        device = f"{count} GPUs" if count > 1 else "GPU"
-        resident = ", B resident" if problem.b_resident else ""
-        beside_cpu, beside_gpu = "", ""
-        if self.is_split:
-            beside_cpu, beside_gpu = " beside CPU", f" beside GPU, {problem.memory}"
-        bottleneck = side.members[0].name_bottleneck(problem.dtype) if side is not None else ""
-        return (
-            f"{device}{beside_cpu}, {problem.memory}{resident}: {bottleneck}",
-            f"CPU{beside_gpu}: {name_cpu_bottleneck(problem, self.profile.cpu)}",
-        )
+        gpu = side.members[0].name_bottleneck(problem.dtype) if side is not None else ""
+        return gpu, name_cpu_bottleneck(problem, self.profile.cpu)
 
     @property
     def predicted(self) -> Prediction:
@@ -283,3 +274,12 @@ class Plan:
         from wavetrim.scheduler.planning.description import describe_fully
 
         return describe_fully(self, drawing=drawing)
+
+
+def plan_on_cpu(
+    problem: GemmProblem, machine: MachineProfile, positions: Sequence[int], sms: int | None
+) -> Plan:
+    """The plan with all rows on the CPU, before a kernel of the GPUs is chosen."""
+    seconds = Prediction(0.0, find_cpu_seconds(problem, machine.cpu, problem.m))
+    version = machine.corrections.version
+    return Plan(problem, machine, tuple(positions), None, sms, version, problem.m, (), seconds)
