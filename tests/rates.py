@@ -6,8 +6,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from wavetrim.kernels.schedule.cuts import Rates, find_fastest
-from wavetrim.kernels.schedule.panels import PanelProblem
-from wavetrim.kernels.schedule.steps import Cut, StepPlan, cut_steps
+from wavetrim.kernels.schedule.panels import Cut, PanelProblem
+from wavetrim.kernels.schedule.steps import StepPlan, cut_steps
 
 _FLOPS_A_SECOND = {2: 700e12, 4: 52.5e12, 8: 60.5e12, 16: 15.1e12}  # by the bytes of an element
 

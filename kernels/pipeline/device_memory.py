@@ -14,8 +14,8 @@ from wavetrim.kernels.pipeline.launch_cache import LaunchCache
 from wavetrim.kernels.pipeline.resident_cache import Resident, ResidentCache
 from wavetrim.kernels.pipeline.step_layouts import StepLayout, lay_out, lay_out_steps
 from wavetrim.kernels.schedule.buffers import find_pitched_bytes
-from wavetrim.kernels.schedule.panels import PanelProblem
-from wavetrim.kernels.schedule.steps import Cut, StepPlan, cut_steps
+from wavetrim.kernels.schedule.panels import Cut, PanelProblem
+from wavetrim.kernels.schedule.steps import StepPlan, cut_steps
 
 _RESERVE_BYTES: Final = 256 << 20
 """Device memory left free for what CUDA's libraries and modules allocate; chosen."""

@@ -18,8 +18,7 @@ from wavetrim.kernels.pipeline.commands.submission import Submitter, Waiting
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct, PlainOperands
 from wavetrim.kernels.pipeline.step_layouts import StepLayout
-from wavetrim.kernels.schedule.panels import PanelProblem
-from wavetrim.kernels.schedule.steps import Cut, take_whole
+from wavetrim.kernels.schedule.panels import Cut, PanelProblem, take_whole
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.copies import HostOperand
 from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows
@@ -144,7 +143,7 @@ class DirectPath:
             if not self._leaves_copies(product):
                 return None
             # The driver's copies do not overlap, so a step is enough.
-            cut = take_whole(product.find_panels(self._device.sm_count, staged=False))
+            cut = take_whole(product.find_panels(self._device.sm_count))
         timed = Timed.EACH if product.timed else Timed.NOTHING
         buffer = self.find_buffer(product, cut, timed)
         return None if buffer is None else self.submitter.run(buffer, product, operands)
@@ -164,7 +163,7 @@ class DirectPath:
         Raises:
             KernelsError: As for `GpuPipeline.multiply`.
         """
-        problem = product.find_panels(self._device.sm_count, staged=False)
+        problem = product.find_panels(self._device.sm_count)
         return self._memory.prepare(problem, cut, product.resident_b)
 
     def find_buffer(
@@ -185,7 +184,7 @@ class DirectPath:
         Raises:
             KernelsError: As for `GpuPipeline.multiply`.
         """
-        problem = product.find_panels(self._device.sm_count, staged=False)
+        problem = product.find_panels(self._device.sm_count)
         resident = product.resident_b
         layout = None if resident is None else resident.layout
         scalars = product.sms, product.alpha, product.beta

@@ -163,9 +163,9 @@ class HostProduct(NamedTuple):
         a, b, c = operands
         return not (a.is_pinned and c.is_pinned and (b.is_pinned or self.resident_b is not None))
 
-    def find_panels(self, sm_count: int, *, staged: bool) -> PanelProblem:
+    def find_panels(self, sm_count: int) -> PanelProblem:
         """What decides how it is cut, on a GPU with `sm_count` multiprocessors."""
         slots = sm_count if self.sms is None else self.spec.count_usable_sms(self.sms, sm_count)
         shape = (*self.c.shape, self.a.shape[1])
         b_resident = self.resident_b is not None
-        return describe_product(self.spec, shape, slots, staged=staged, b_resident=b_resident)
+        return describe_product(self.spec, shape, slots, b_resident=b_resident)

@@ -30,7 +30,7 @@ from wavetrim.kernels.pipeline.resident_cache import (
 )
 from wavetrim.kernels.pipeline.staged_path import StagedPath
 from wavetrim.kernels.pipeline.straight import StraightProducts
-from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.host_copies import open_copiers
 from wavetrim.kernels.transfer.pinned import Matrix

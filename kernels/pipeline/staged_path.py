@@ -14,8 +14,7 @@ from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.resident_cache import Resident
 from wavetrim.kernels.pipeline.staged_loop import StagedLoop
-from wavetrim.kernels.pipeline.step_layouts import StepLayout
-from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.transfer.copies import HostOperand, OperandPart, describe_operand
 from wavetrim.kernels.transfer.native_stage import SLAB_BYTES, SLABS
 from wavetrim.kernels.transfer.pinned import Matrix
@@ -69,10 +68,10 @@ class StagedPath:
             CUDARuntimeError: CUDA refuses a command, or the device failed.
         """
         check_sms(product.spec, product.sms, self._device.sm_count)
-        staged = product.needs_staging(operands)
-        if staged:
+        if product.needs_staging(operands):
             self._wake_copiers(product.copiers)
-        steps = self._lay_out_steps(product, cut, staged=staged)
+        problem = product.find_panels(self._device.sm_count)
+        steps = self._memory.prepare(problem, cut, product.resident_b)
         self._prepare(awake=product.is_awaited_awake, streams=product.copied_bytes <= _FRESH_BYTES)
         loop = StagedLoop(
             product,
@@ -126,10 +125,3 @@ class StagedPath:
         if helpers:
             # Now, because waking takes longer than what precedes the first copy.
             self._copiers.wake(helpers)
-
-    def _lay_out_steps(
-        self, product: HostProduct, cut: Cut, *, staged: bool
-    ) -> Sequence[StepLayout]:
-        """The steps of a product, with memory allocated."""
-        problem = product.find_panels(self._device.sm_count, staged=staged)
-        return self._memory.prepare(problem, cut, product.resident_b)

@@ -17,7 +17,7 @@ from wavetrim.kernels.pipeline.commands.programs import Programs
 from wavetrim.kernels.pipeline.commands.submission import Waiting
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.transfer.copies import HostOperand
 
 

@@ -2,10 +2,11 @@
 
 The planner prices the list of parts that `pipeline/` then runs. Nothing here needs a GPU.
 
-1. `panels` describes the product: tiles, waves, panels of rows.
+1. `panels` describes the product: tiles, waves, panels of rows. It makes the list from a `Cut`,
+   which is three numbers. A part is a copy in, a kernel over rows × columns × depth, and a copy
+   out.
 2. `buffers` fits the device buffers of A, B and C into a limit of memory.
-3. `steps` makes the list from a `Cut`, which is three numbers. A part is a copy in, a kernel over
-   rows × columns × depth, and a copy out. A step is a part with its buffers and what it waits for.
-4. `cuts` takes the fastest of a dozen cuts. It times a list by one recurrence over three queues
+3. `cuts` takes the fastest of a dozen cuts. It times a list by one recurrence over three queues
    (copies in, kernels, copies out).
+4. `steps` gives each part its buffers, and says what it waits for.
 """

@@ -10,6 +10,7 @@ The first of three layouts that fits is taken:
 A resident B has memory of its own, and no buffers.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Final
 
@@ -179,15 +180,13 @@ def _fit_depth(problem: PanelProblem, panel_rows: int, limit_bytes: int) -> Buff
 
 def _find_depth(problem: PanelProblem, rows: int, columns: int, limit_bytes: int) -> int:
     """Longest part of K, in whole tiles, that fits with these rows and columns; 0 if none does."""
-    fits, exceeds = 0, -(-problem.k // problem.tile_k) + 1
-    while exceeds - fits > 1:
-        middle = (fits + exceeds) // 2
-        depth = min(problem.k, middle * problem.tile_k)
-        if _pair(problem, rows, depth, columns).total_bytes <= limit_bytes:
-            fits = middle
-        else:
-            exceeds = middle
-    return min(problem.k, fits * problem.tile_k)
+    k, tile_k = problem.k, problem.tile_k
+
+    def count_bytes(depth: int) -> int:
+        return _pair(problem, rows, min(depth, k), columns).total_bytes
+
+    tiles = bisect_right(range(tile_k, k + tile_k, tile_k), limit_bytes, key=count_bytes)
+    return min(k, tiles * tile_k)
 
 
 def _pair(problem: PanelProblem, rows: int, depth: int, columns: int) -> Buffers:

@@ -23,8 +23,14 @@ from math import inf
 from typing import Final, NamedTuple
 
 from wavetrim.kernels.schedule.buffers import Buffers, fit_buffers
-from wavetrim.kernels.schedule.panels import PanelProblem, divide_up
-from wavetrim.kernels.schedule.steps import DEPTH_QUANTUM, Cut, Part, list_parts
+from wavetrim.kernels.schedule.panels import (
+    DEPTH_QUANTUM,
+    Cut,
+    PanelProblem,
+    Part,
+    divide_up,
+    list_parts,
+)
 
 PANELS: Final = (2, 4, 8, 16, 32)
 """Numbers of panels that are tried, apart from one panel. Few are chosen: each is timed for each

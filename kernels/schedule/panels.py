@@ -1,17 +1,27 @@
-"""A product as the GPU cuts it: tiles, waves, and panels of rows.
+"""A product as the GPU cuts it: tiles, waves, panels of rows, and the parts that a cut makes of it.
 
 A kernel cuts C into tiles and computes each in one thread block. The GPU runs `slots` blocks at a
 time; one such round is a *wave*. The last wave, the *tail*, costs as much as a full one, unless the
 kernel divides its tiles along K among all slots (stream-K: Osama et al., 2023). Then it costs about
 its filled share, and adding up the parts.
+
+A `Cut` is three numbers, and the list of parts follows from it: the planner prices that list, and
+the pipeline runs it (`steps`).
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wavetrim.kernels.gemm.tails import divide_tiles
 from wavetrim.kernels.spec import KernelSpec
+
+if TYPE_CHECKING:
+    from wavetrim.kernels.schedule.buffers import Buffers
+
+DEPTH_QUANTUM: Final = 64
+"""Parts of K are multiples of this: a multiple of every kernel's step along K."""
 
 
 def divide_up(amount: int, size: int) -> int:
@@ -36,7 +46,6 @@ class PanelProblem:
             for kernels without terms.
         stream_k_tail: Whether the kernel divides a partly filled wave among all slots.
         stream_k_short: Whether the kernel divides a product of less than one wave among all slots.
-        staged: Whether copies go through page-locked slabs.
         b_resident: Whether B is on the GPU already, so that no step copies it in.
         is_straight: Whether it is one step, which goes the straight way (`pipeline/straight.py`).
     """
@@ -52,7 +61,6 @@ class PanelProblem:
     term_item_bytes: int = 0
     stream_k_tail: bool = False
     stream_k_short: bool = False
-    staged: bool = False
     b_resident: bool = False
     is_straight: bool = False
 
@@ -110,7 +118,6 @@ def describe_product(
     shape: tuple[int, int, int],
     slots: int,
     *,
-    staged: bool,
     b_resident: bool,
     is_straight: bool = False,
 ) -> PanelProblem:
@@ -120,7 +127,6 @@ def describe_product(
         spec: The kernel.
         shape: M, N and K.
         slots: Thread blocks that run at the same time.
-        staged: Whether copies go through page-locked slabs.
         b_resident: Whether B is on the GPU already.
         is_straight: Whether it is one step, which goes the straight way.
     """
@@ -131,7 +137,7 @@ def describe_product(
         # A shorter K is computed without terms.
         term_item_bytes=spec.term_item_bytes if k >= spec.least_k else 0,
         stream_k_tail=spec.stream_k_tail, stream_k_short=spec.stream_k_short,
-        staged=staged, b_resident=b_resident, is_straight=is_straight,
+        b_resident=b_resident, is_straight=is_straight,
     )  # fmt: skip
 
 
@@ -150,3 +156,69 @@ def cut_rows(problem: PanelProblem, first_rows: int, panel_rows: int) -> Iterato
         size = min(panel_rows, left, max(left // 2 // last_rows, 1) * last_rows)
         yield range(start, start + size)
         start += size
+
+
+class Cut(NamedTuple):
+    """How a product is cut.
+
+    Attributes:
+        first_rows: Rows of the first panel, which may go along K in parts while B arrives.
+        panel_rows: Rows of the panels after it; the last ones are smaller.
+        depth: Part of K that the first panel takes at a time: K to wait for all of B.
+    """
+
+    first_rows: int
+    panel_rows: int
+    depth: int
+
+
+class Part(NamedTuple):
+    """One launch: C[rows, columns] ← A[rows, depth] · B[depth, columns], or added to C.
+
+    Attributes:
+        rows: Rows of A and C.
+        columns: Columns of B and C.
+        depth: Columns of A, rows of B.
+        begins_b: Whether it is the first part with this B[depth, columns].
+    """
+
+    rows: range
+    columns: range
+    depth: range
+    begins_b: bool
+
+
+def take_whole(problem: PanelProblem) -> Cut:
+    """The cut with a single step."""
+    return Cut(first_rows=problem.m, panel_rows=problem.m, depth=problem.k)
+
+
+def list_parts(problem: PanelProblem, cut: Cut, buffers: "Buffers") -> Iterator[Part]:
+    """The parts of a product in order.
+
+    Loops from the outermost: groups of columns (one group if B fits), panels of rows, K. The first
+    panel goes along K in parts, so the GPU starts when the first rows of B have arrived.
+
+    Args:
+        problem: The product.
+        cut: How it is cut.
+        buffers: "Buffers" on the device, which may be smaller than the cut wants.
+    """
+    first_rows = min(cut.first_rows, buffers.rows)
+    panel_rows = min(cut.panel_rows, buffers.rows)
+    depths = list(_divide(problem.k, buffers.depth))
+    first_depths = list(_divide(problem.k, min(buffers.depth, cut.depth)))
+    cuts_k = buffers.depth < problem.k
+    for columns in _divide(problem.n, buffers.columns):
+        panels = cut_rows(problem, first_rows, panel_rows)
+        first = next(panels)
+        for depth in first_depths:
+            yield Part(first, columns, depth, True)
+        for rows in panels:
+            for depth in depths:
+                yield Part(rows, columns, depth, cuts_k)
+
+
+def _divide(length: int, size: int) -> Iterator[range]:
+    """Ranges of at most `size` that cover 0…length."""
+    return (range(start, min(start + size, length)) for start in range(0, length, size))

@@ -1,49 +1,15 @@
-"""The steps of a product: its launches in order, and the buffers of each.
+"""The steps of a product: its parts in order, each with its buffers and what it waits for.
 
-A `Cut` is three numbers, and the list of parts follows from it. The planner prices that list, and
-the pipeline runs it: a `Step` is a part with its buffers.
+The planner prices the list of parts (`cuts`); the pipeline runs these steps.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from wavetrim.kernels.schedule.buffers import Buffers, fit_buffers
-from wavetrim.kernels.schedule.panels import PanelProblem, cut_rows
-
-DEPTH_QUANTUM: Final = 64
-"""Parts of K are multiples of this: a multiple of every kernel's step along K."""
-
-
-class Cut(NamedTuple):
-    """How a product is cut.
-
-    Attributes:
-        first_rows: Rows of the first panel, which may go along K in parts while B arrives.
-        panel_rows: Rows of the panels after it; the last ones are smaller.
-        depth: Part of K that the first panel takes at a time: K to wait for all of B.
-    """
-
-    first_rows: int
-    panel_rows: int
-    depth: int
-
-
-class Part(NamedTuple):
-    """One launch: C[rows, columns] ← A[rows, depth] · B[depth, columns], or added to C.
-
-    Attributes:
-        rows: Rows of A and C.
-        columns: Columns of B and C.
-        depth: Columns of A, rows of B.
-        begins_b: Whether it is the first part with this B[depth, columns].
-    """
-
-    rows: range
-    columns: range
-    depth: range
-    begins_b: bool
+from wavetrim.kernels.schedule.panels import Cut, PanelProblem, Part, list_parts
 
 
 class Step(NamedTuple):
@@ -93,11 +59,6 @@ class StepPlan:
     buffers: Buffers
 
 
-def take_whole(problem: PanelProblem) -> Cut:
-    """The cut with a single step."""
-    return Cut(first_rows=problem.m, panel_rows=problem.m, depth=problem.k)
-
-
 @lru_cache(maxsize=1024)
 def cut_steps(problem: PanelProblem, cut: Cut, gpu_memory_bytes: int) -> StepPlan:
     """The steps of a product by one cut; panels are smaller if memory is short.
@@ -108,32 +69,6 @@ def cut_steps(problem: PanelProblem, cut: Cut, gpu_memory_bytes: int) -> StepPla
     buffers = fit_buffers(problem, cut.panel_rows, cut.first_rows, gpu_memory_bytes)
     parts = list(list_parts(problem, cut, buffers))
     return StepPlan(cut, tuple(_assign_buffers(problem, buffers, parts)), buffers)
-
-
-def list_parts(problem: PanelProblem, cut: Cut, buffers: Buffers) -> Iterator[Part]:
-    """The parts of a product in order.
-
-    Loops from the outermost: groups of columns (one group if B fits), panels of rows, K. The first
-    panel goes along K in parts, so the GPU starts when the first rows of B have arrived.
-
-    Args:
-        problem: The product.
-        cut: How it is cut.
-        buffers: Buffers on the device, which may be smaller than the cut wants.
-    """
-    first_rows = min(cut.first_rows, buffers.rows)
-    panel_rows = min(cut.panel_rows, buffers.rows)
-    depths = list(_divide(problem.k, buffers.depth))
-    first_depths = list(_divide(problem.k, min(buffers.depth, cut.depth)))
-    cuts_k = buffers.depth < problem.k
-    for columns in _divide(problem.n, buffers.columns):
-        panels = cut_rows(problem, first_rows, panel_rows)
-        first = next(panels)
-        for depth in first_depths:
-            yield Part(first, columns, depth, True)
-        for rows in panels:
-            for depth in depths:
-                yield Part(rows, columns, depth, cuts_k)
 
 
 class _Fills:
@@ -187,8 +122,3 @@ def _assign_buffers(problem: PanelProblem, buffers: Buffers, parts: list[Part]) 
             follows=follows,
             c_follows=c_follows,
         )
-
-
-def _divide(length: int, size: int) -> Iterator[range]:
-    """Ranges of at most `size` that cover 0…length."""
-    return (range(start, min(start + size, length)) for start in range(0, length, size))

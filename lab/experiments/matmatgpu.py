@@ -12,7 +12,7 @@ import numpy as np
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.lab.experiments.measurement import plot_launches
 from wavetrim.lab.experiments.operands import Matrix, draw_matrix, draw_operands, pad_matrix

@@ -16,7 +16,7 @@ from typing import Final
 
 from wavetrim.cpu.products import Matrix
 from wavetrim.kernels.catalog import find_kernel, list_kernels
-from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.timing.whole_tiles import KernelProbe
 from wavetrim.scheduler.calibration.repetition import OperandMemory, repeat, time_call

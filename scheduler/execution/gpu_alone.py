@@ -57,7 +57,7 @@ class GpuAlone:
                 counter.add("gpu", rows)
 
         is_counted = counter is not None or (watchdog is not None and not plan.is_short)
-        with watchdog.watch(plan.prices.total_seconds) if watchdog else NOTHING as watched:
+        with watchdog.watch(plan.uncorrected.total_seconds) if watchdog else NOTHING as watched:
             return self._pipelines[position].multiply(
                 plan.spec, product.a, product.b, product.c,
                 cut=plan.gpu_parts[0].cut, alpha=product.alpha, beta=product.beta,

@@ -112,7 +112,7 @@ class Execution:
         for their reports. Staged copies always need the host.
         """
         plan = self._plan
-        is_enqueued = plan.prices.total_seconds < LONG_SECONDS or plan.exchanges
+        is_enqueued = plan.uncorrected.total_seconds < LONG_SECONDS or plan.exchanges
         if is_enqueued and plan.problem.memory == "pinned":
             finish = self._enqueue_team()
             if finish is not None:
@@ -150,7 +150,7 @@ class Execution:
     def _await_gpu_rows(self, finish: Callable[[], list[GpuTimings]]) -> list[GpuTimings]:
         """Wait for parts that are enqueued."""
         watchdog = self._watchdog
-        with watchdog.watch(self._plan.prices.total_seconds) if watchdog else NOTHING:
+        with watchdog.watch(self._plan.uncorrected.total_seconds) if watchdog else NOTHING:
             return finish()
 
     def _compute_gpu_rows(self, number: int) -> list[GpuTimings]:
@@ -162,7 +162,7 @@ class Execution:
         watchdog = self._watchdog
         started = time.perf_counter()
         try:
-            with watchdog.watch(plan.prices.total_seconds) if watchdog else NOTHING as watched:
+            with watchdog.watch(plan.uncorrected.total_seconds) if watchdog else NOTHING as watched:
                 timings = self._teams.pipelines[part.position].multiply(
                     plan.spec, product.a[rows], product.b[:, columns], product.c[rows, columns],
                     cut=part.cut, alpha=product.alpha, beta=product.beta, sms=plan.sms,
@@ -206,7 +206,7 @@ class Execution:
         plan = self._plan
         if not plan.gpu_rows:
             return self._pool.threads
-        share = plan.prices.cpu_seconds / plan.prices.gpu_seconds
+        share = plan.uncorrected.cpu_seconds / plan.uncorrected.gpu_seconds
         return max(1, min(plan.split_threads, ceil(_THREADS_MARGIN * share * plan.split_threads)))
 
     def _compute_cpu_rows(self) -> float:
@@ -221,7 +221,7 @@ class Execution:
         )  # fmt: skip
         report, final = partial(self._counter.add, "cpu"), self._final.open_cpu(rows.start)
         try:
-            if plan.prices.cpu_seconds > SHORT_SECONDS:
+            if plan.uncorrected.cpu_seconds > SHORT_SECONDS:
                 return compute(progress=report, cancelled=self._is_cancelled, final=final)
             seconds = compute()
         except BaseException:

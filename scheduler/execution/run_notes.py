@@ -32,7 +32,7 @@ class RunNotes:
 
         A kernel's first run, which loads it, is not recorded, and of short ones only some are.
         """
-        if plan.prices.total_seconds < SAMPLED_SECONDS:
+        if plan.uncorrected.total_seconds < SAMPLED_SECONDS:
             self._sampled_runs += 1
             alone = alone and self._sampled_runs % SAMPLED_EVERY == 0
         if plan is not self._last and not self.has_run(plan):

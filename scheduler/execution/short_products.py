@@ -76,7 +76,7 @@ class ShortProducts:
             started = time.perf_counter()
             try:
                 product = find_straight(plan, self._pipelines, alpha, beta)
-                with watchdog.watch(plan.prices.total_seconds) if watchdog else NOTHING:
+                with watchdog.watch(plan.uncorrected.total_seconds) if watchdog else NOTHING:
                     if not product.run(a, b, c):
                         return None
             except BaseException as error:

@@ -6,33 +6,31 @@ from typing import Final
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.team import Team, TeamPart
-from wavetrim.scheduler.planning.plan import Decision, Plan
+from wavetrim.scheduler.planning.plan import Plan
 
 _KEPT: Final = 512
-"""Decisions whose teams are kept; chosen, to bound host memory."""
+"""Plans whose teams are kept; chosen, to bound host memory."""
 
 
 class Teams:
     """The teams of an executor's GPUs: one for each plan, kept for its next product.
 
-    Plans with the same decision share it. It is found by identity: to compare decisions takes
-    longer than to enqueue a small product.
+    It is found by identity: to compare plans takes longer than to enqueue a small product.
     """
 
     def __init__(self, pipelines: Sequence[GpuPipeline]) -> None:
         self.pipelines = pipelines
-        self._kept = LastUsed[int, tuple[Decision, Team]](_KEPT)
+        self._kept = LastUsed[int, tuple[Plan, Team]](_KEPT)
 
     def find(self, plan: Plan) -> Team:
         """The team of a plan."""
-        decision = plan.decision
-        kept = self._kept.find(id(decision))
-        if kept is not None and kept[0] is decision:
+        kept = self._kept.find(id(plan))
+        if kept is not None:
             return kept[1]
         parts = [
             TeamPart(self.pipelines[part.position], part.rows, part.columns, part.cut)
             for part in plan.gpu_parts
         ]
         team = Team(parts, exchanges=plan.exchanges)
-        self._kept.keep(id(decision), (decision, team))
+        self._kept.keep(id(plan), (plan, team))  # which keeps its id from another plan
         return team

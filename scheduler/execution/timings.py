@@ -65,16 +65,16 @@ def list_ratios(plan: Plan, timings: Timings) -> list[tuple[str, float, float]]:
     Returns:
         For each part the kind of run, its predicted seconds, uncorrected, and its measured seconds.
     """
-    gpu, cpu = plan.times.list_kinds(plan.f)
-    prices = plan.prices
+    gpu, cpu = plan.kinds
+    predicted = plan.uncorrected
     if plan.f == plan.problem.m:
-        return [(cpu.name, prices.cpu_seconds, timings.total_seconds)]
+        return [(cpu.name, predicted.cpu_seconds, timings.total_seconds)]
     if not plan.f:
-        return [(gpu.name, prices.gpu_seconds, timings.total_seconds)]
+        return [(gpu.name, predicted.gpu_seconds, timings.total_seconds)]
     late_seconds = CONTENTION[plan.problem.memory].start_seconds
     return [
-        (gpu.name, prices.gpu_seconds, timings.gpu_seconds),
-        (cpu.name, prices.cpu_seconds, timings.cpu_seconds + late_seconds),
+        (gpu.name, predicted.gpu_seconds, timings.gpu_seconds),
+        (cpu.name, predicted.cpu_seconds, timings.cpu_seconds + late_seconds),
     ]
 
 

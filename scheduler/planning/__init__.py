@@ -16,11 +16,12 @@
 2. `gpu_rows`: the time of the GPU's rows, by the fastest of a dozen lists of parts
    (`kernels/schedule`). The list that is priced is the list that runs. `team`: several GPUs.
 3. `cpu_rows`: the time of the CPU's rows.
-4. `split`: F, where both meet, if that saves enough.
-5. `choice`: the fastest of the GPU alone, the CPU alone and the best split; on one GPU and on more.
-6. `plan`: which device computes which rows, and when. `description` is a plan as JSON, with the
-   source of each number, the seconds over F and when each device is at work (`drawing`); `picture`
-   draws it for notebooks.
+4. `plan`: F, and all that follows from it: which device computes which rows, and when it is done.
+5. `choice`: the fastest of the GPU alone, the CPU alone, and the split with the F at which both
+   meet, if that saves enough; on one GPU and on more.
+
+`description` is a plan as JSON, with the source of each number, the seconds over F and when each
+device is at work (`drawing`); `picture` draws it for notebooks.
 
 Runs correct predictions by a factor for each device and bottleneck (`profile/corrections`).
 

@@ -47,7 +47,7 @@ class PlanCache:
             None if options is NO_OPTIONS else options, id(profile), device_set,
         )  # fmt: skip
         plan = self._kept.find(question)
-        if plan is not None and plan.times.version == profile.corrections.version:
+        if plan is not None and plan.version == profile.corrections.version:
             return plan
         chosen = choose_plan(problem, profile, options, device_set)
         self._kept.keep(question, chosen)

@@ -9,6 +9,7 @@ from typing import Final
 
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.errors import UnknownKernel
+from wavetrim.kernels.pipeline.resident_cache import MOST_RESIDENT_SHARE
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import (
@@ -93,6 +94,20 @@ def find_positions(profile: MachineProfile, devices: str | None) -> tuple[int, .
 def _rate_gpu(profile: MachineProfile) -> float:
     """The GPU's peak in float32 by its data sheet."""
     return profile.gpu.float32_gflops if profile.gpu is not None else 0.0
+
+
+def check_residence(problem: GemmProblem, gpus: Iterable[MachineProfile]) -> None:
+    """Refuse a resident B that would leave too little GPU memory for buffers.
+
+    Raises:
+        PlanError: B is too large to stay.
+    """
+    for profile in gpus:
+        assert profile.gpu is not None, "a position is that of a GPU"
+        most_bytes = int(MOST_RESIDENT_SHARE * profile.gpu.memory_bytes)
+        if problem.b_bytes > most_bytes:
+            limit = f"false: B has {problem.b_bytes} bytes, and {most_bytes} are the most that stay"
+            raise PlanError("resident", True, limit)
 
 
 def explain_no_kernel(problem: GemmProblem, profile: MachineProfile, options: PlanOptions) -> str:

@@ -1,34 +1,39 @@
 """The choice of a plan: the CPU alone, GPUs alone, or a split; on one GPU or on several.
 
-In the order in which it is decided: `candidates` (kernels), `gpu_rows` and `cpu_rows` (times of
-rows), `split` (F), and here: the fastest by predicted seconds. A split must promise its gain over
-the better single device, and each further GPU as much. Pure: no array or device is touched.
+Both parts of a split work at the same time, so it takes as long as the longer one:
+
+    F = argmin max(gpu(M − F), cpu(F))    over rows of tiles
+
+The GPUs' time rises with their rows, in waves, and the CPU's falls; so the best F is where they
+meet. A split must promise to save a share of the better single device's time, `SPLIT_GAIN`, and
+each further GPU as much. Pure: no array or device is touched.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
+from typing import Final
 
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.candidates import (
+    check_residence,
     explain_no_kernel,
     find_candidates,
     find_positions,
 )
+from wavetrim.scheduler.planning.cpu_rows import CONTENTION, delay_end, find_cpu_seconds
 from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
-from wavetrim.scheduler.planning.gpu_rows import GpuSide, build_member
-from wavetrim.scheduler.planning.plan import Plan, make_plan
-from wavetrim.scheduler.planning.residency import check_residence
-from wavetrim.scheduler.planning.split import (
-    ProductTimes,
-    find_split,
-    limit_split,
-)
-from wavetrim.scheduler.planning.team import choose_team
-from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.planning.plan import Plan, plan_on_cpu
+from wavetrim.scheduler.planning.team import choose_side
+from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
+
+SPLIT_GAIN: Final[dict[Memory, float]] = {"pinned": 0.05, "pageable": 0.10}
+"""Share of the better single device's time that a split must promise to save: one device is the
+steadier choice. Staged copies want the CPU's cores as well."""
 
 
 def choose_plan(
@@ -55,7 +60,7 @@ def choose_plan(
         raise PlanError("f", f, f'"auto" or 0…{problem.m}, the rows of C')
     if problem.is_empty:
         return _choose_for_nothing(problem, profile, options, device_set)
-    positions = find_positions(profile, options.devices)
+    positions: Sequence[int] = find_positions(profile, options.devices)
     if device_set is not None:
         positions = tuple(position for position in positions if position in device_set)
         if CPU not in device_set and f == "auto":
@@ -81,51 +86,49 @@ def _choose_for_nothing(
 
 def _choose_first(
     problem: GemmProblem, machine: MachineProfile, options: PlanOptions, positions: Sequence[int]
-) -> tuple[Plan, tuple[int, ...]]:
+) -> tuple[Plan, Sequence[int]]:
     """The plan on the fastest GPU, and all positions, the fastest first.
 
     Which of different GPUs is the fastest depends on the product: one of each model is tried.
     """
     if not positions:
         return choose_plan_on(problem, machine, options, ()), ()
-    models: dict[object, int] = {}
-    for position in positions:
-        models.setdefault(machine.gpus[position].gpu, position)
-    plans: dict[object, Plan] = {}
+    plans: dict[object, Plan | None] = {}
     refusals: list[PlanError] = []
-    for model, position in models.items():
-        try:
-            plans[model] = choose_plan_on(problem, machine, options, (position,))
-        except PlanError as error:
-            refusals.append(error)
-    if not plans:
+    for position in positions:
+        model = machine.gpus[position].gpu
+        if model not in plans:
+            plans[model] = None
+            try:
+                plans[model] = choose_plan_on(problem, machine, options, (position,))
+            except PlanError as error:
+                refusals.append(error)
+
+    def rank(position: int) -> tuple[bool, float]:
+        plan = plans[machine.gpus[position].gpu]
+        return plan is None, (plan and plan.gpu_only_seconds) or inf
+
+    ordered = sorted(positions, key=rank)
+    fastest = plans[machine.gpus[ordered[0]].gpu]
+    if fastest is None:
         raise refusals[0]
-
-    def find_seconds(model: object) -> float:
-        return (plans[model].gpu_only_seconds or inf) if model in plans else inf
-
-    ordered = sorted(positions, key=lambda position: find_seconds(machine.gpus[position].gpu))
-    return min(plans.items(), key=lambda item: find_seconds(item[0]))[1], tuple(ordered)
+    return fastest, ordered
 
 
 def _choose_gpus(one: Plan, options: PlanOptions, positions: Sequence[int]) -> Plan:
     """The best plan on some of the GPUs. Each further one must promise a gain."""
-    side = one.times.alone
-    if side is None or len(positions) < 2:
+    if one.side is None:
         return one
     best, count, most = one, 1, len(positions)
-    tried = range(2, most + 1) if most <= 4 else [*_double(most), most]
-    for more in tried:
-        plan = choose_plan_on(one.problem, one.profile, options, positions[:more], spec=side.spec)
-        limit = limit_split(best.chosen_seconds, one.problem.memory, more - count)
+    for more in range(2, most + 1):
+        if most > 4 and more < most and more.bit_count() > 1:
+            continue  # of many GPUs powers of two are tried, and all
+        some, spec = positions[:more], one.side.spec
+        plan = choose_plan_on(one.problem, one.profile, options, some, spec=spec)
+        limit = (1 - SPLIT_GAIN[one.problem.memory]) ** (more - count) * best.chosen_seconds
         if len(plan.gpu_parts) == more and plan.chosen_seconds <= limit:
             best, count = replace(plan, one_gpu_seconds=one.gpu_only_seconds), more
     return best
-
-
-def _double(most: int) -> list[int]:
-    """2, 4, 8 … below `most`."""
-    return [2**power for power in range(1, most.bit_length()) if 2**power < most]
 
 
 def choose_plan_on(
@@ -145,8 +148,8 @@ def choose_plan_on(
         positions: Positions of the GPUs among those of the machine.
         spec: The only kernel to consider, if all of these GPUs run it; None to compare all.
     """
-    m, f, sms = problem.m, options.f, options.sms
-    version = machine.corrections.version
+    f = options.f
+    on_cpu = plan_on_cpu(problem, machine, positions, options.sms)
     gpus = [machine.gpus[position] for position in positions]
     # Without a GPU, candidates are those of a machine that has only its CPU: none.
     first = gpus[0] if gpus else replace(machine, gpu=None, links=(), kernels=(), beside=())
@@ -156,39 +159,63 @@ def choose_plan_on(
     specs = tuple(one for one in specs if one is spec) or specs
     if not specs:
         reason = explain_no_kernel(problem, first, options)
-        if f not in ("auto", m) and len(gpus) <= 1:  # one of several GPUs may run a kernel
-            raise PlanError("f", f, f'"auto" or {m}: {reason}')
-        times = ProductTimes(problem, machine, None, version)
-        return make_plan(times, times.price(m), positions, no_gpu_reason=reason)
-    each = []
-    for one in specs:
-        if len(gpus) > 1:
-            side = choose_team(problem, machine, positions, one, sms)
-        else:
-            member = build_member(problem, first, one, sms, is_alone=True)
-            side = GpuSide((positions[0],), (member,), one)
-        each.append(ProductTimes(problem, machine, side, version))
-    if f != "auto":
-        given = [(times, times.price(f)) for times in each]
-        times, prices = min(given, key=lambda pair: pair[0].find_seconds(pair[1]))
-        return make_plan(times, prices, positions, sms=sms)
-    return _choose_rows(each, positions, sms)
+        if f not in ("auto", problem.m) and len(gpus) <= 1:  # one of several GPUs may run a kernel
+            raise PlanError("f", f, f'"auto" or {problem.m}: {reason}')
+        return replace(on_cpu, no_gpu_reason=reason)
+    each = [
+        replace(on_cpu, side=choose_side(problem, machine, positions, one, options.sms))
+        for one in specs
+    ]
+    given = [one.give_cpu(0 if f == "auto" else f) for one in each]
+    fastest = min(given, key=lambda one: one.chosen_seconds)
+    return _choose_f(fastest) if f == "auto" else fastest
 
 
-def _choose_rows(each: Sequence[ProductTimes], positions: Sequence[int], sms: int | None) -> Plan:
-    """The best plan of some kernels: one device alone, or a split that promises its gain.
+def _choose_f(on_gpu: Plan) -> Plan:
+    """The GPUs alone, the CPU alone, or a split that promises its gain."""
+    problem = on_gpu.problem
+    on_cpu = on_gpu.give_cpu(problem.m)
+    alone = min(on_cpu, on_gpu, key=lambda one: one.chosen_seconds)
+    seconds = alone.chosen_seconds
+    split = _find_split(on_gpu, seconds)
+    if split is None or split.chosen_seconds >= seconds:
+        return alone
+    if split.chosen_seconds <= (1 - SPLIT_GAIN[problem.memory]) * seconds:
+        return split
+    return replace(alone, refused=split)
 
-    A split is searched with the kernel that is the fastest alone.
+
+def _find_split(on_gpu: Plan, limit_seconds: float) -> Plan | None:
+    """The best split; None if not even a lower bound is within the limit.
+
+    Bisection finds the row of tiles where both parts take equally long, with a lower bound of the
+    GPUs' seconds. That row is priced, and the search repeated with the bound scaled to its price,
+    until it comes to a row that is priced already.
     """
-    alone = [(times, times.price(0)) for times in each]
-    times, prices = min(alone, key=lambda pair: pair[0].find_seconds(pair[1]))
-    problem, seconds = times.problem, times.find_seconds(prices)
-    on_cpu = times.price(problem.m)
-    if times.find_seconds(on_cpu) <= seconds:
-        prices, seconds = on_cpu, times.find_seconds(on_cpu)
-    split = find_split(times, seconds)
-    if split is None or times.find_seconds(split) >= seconds:
-        return make_plan(times, prices, positions, sms=sms)
-    if times.find_seconds(split) <= limit_split(seconds, problem.memory):
-        return make_plan(times, split, positions, sms=sms)
-    return make_plan(times, prices, positions, sms=sms, refused=split)
+    assert on_gpu.side is not None, "only rows of a GPU are split"
+    problem, tile_m = on_gpu.problem, on_gpu.side.spec.tile.m
+    m, cpu = problem.m, on_gpu.profile.cpu
+    side = on_gpu.side.slow_copies(CONTENTION[problem.memory])
+    gpu_factor, cpu_factor = (kind.factor.deciding for kind in on_gpu.find_kinds(is_split=True))
+    scale, priced = gpu_factor, dict[int, Plan]()
+
+    def find_cpu(rows: int) -> float:
+        return delay_end(cpu_factor * find_cpu_seconds(problem, cpu, m - rows, beside_gpu=True))
+
+    def find_gpu(rows: int) -> float:
+        return scale * side.find_bound(rows) if rows else 0.0
+
+    def find_longer(rows: int) -> float:
+        return max(find_gpu(rows), find_cpu(rows))
+
+    def is_gpu_longer(rows: int) -> bool:
+        return find_gpu(rows) >= find_cpu(rows)
+
+    while True:
+        meeting = tile_m * bisect_left(range(0, m, tile_m), True, key=is_gpu_longer)
+        near = [rows for rows in (meeting - tile_m, meeting) if 0 < rows < m]
+        rows = min(near, key=find_longer, default=0)
+        if not near or rows in priced or (not priced and find_longer(rows) > limit_seconds):
+            return min(priced.values(), key=lambda one: one.chosen_seconds, default=None)
+        priced[rows] = on_gpu.give_cpu(m - rows)
+        scale = gpu_factor * priced[rows].uncorrected.gpu_seconds / side.find_bound(rows)

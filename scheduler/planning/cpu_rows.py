@@ -51,6 +51,13 @@ CONTENTION: Final[dict[Memory, Contention]] = {
 copies page-locked memory as fast as without a CPU part, which pays for it. They are not calibrated:
 three calibrations in a row gave 1.0 to 2.2 for the last factor, and worse plans."""
 
+LATE_SHARE: Final = 0.25
+MOST_LATE_SECONDS: Final = 1e-3
+"""F is chosen as if the CPU's part took this share longer than predicted, but at most so much
+longer. A late end costs all that a split gains, an early one nearly nothing. Chosen: after NumPy,
+whose threads still spin, CPU parts of 5 to 10 ms took 1.2 to 1.6 times what was predicted (H200;
+results/host-h200-pinned-sweeps.json)."""
+
 
 def find_cpu_seconds(
     problem: GemmProblem, cpu: CpuModel, rows: int, *, beside_gpu: bool = False
@@ -81,6 +88,11 @@ def find_cpu_seconds(
     return (
         contention.start_seconds + start_seconds + flop_seconds + contention.memory * byte_seconds
     )
+
+
+def delay_end(cpu_seconds: float) -> float:
+    """The seconds after which the CPU's part of a split may end."""
+    return cpu_seconds + min(LATE_SHARE * cpu_seconds, MOST_LATE_SECONDS)
 
 
 def is_read_first(problem: GemmProblem) -> bool:

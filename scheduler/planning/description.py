@@ -3,23 +3,20 @@
 from dataclasses import asdict
 from typing import Any
 
+from wavetrim.scheduler.planning.choice import SPLIT_GAIN
 from wavetrim.scheduler.planning.drawing import (
-    Queue,
-    Span,
     describe_curve,
+    describe_schedule,
     find_near_f,
-    list_queues,
-    merge_spans,
 )
 from wavetrim.scheduler.planning.gpu_rows import (
     LAUNCH_SECONDS,
     GpuPart,
-    build_member,
+    build_rates,
     count_slots,
     find_rate,
 )
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.planning.split import SPLIT_GAIN
 from wavetrim.scheduler.profile.estimate import estimate_joint
 from wavetrim.scheduler.profile.machine import MachineProfile
 
@@ -32,7 +29,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
     no GPU can compute the product.
     """
     total, gpu_only = plan.predicted.total_seconds, plan.gpu_only_seconds
-    first = plan.gpu_parts[0] if plan.gpu_parts else None
+    grid = _describe_grid(plan.gpu_parts[0]) if plan.gpu_parts else {}
     return {
         "memory": plan.problem.memory,
         "f": plan.f,
@@ -43,16 +40,12 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "sms": plan.sms if plan.spec else None,
         "waves": plan.waves,
         "waves_gpu_only": plan.waves_gpu_only,
-        "tail_utilization": _find_tail(first) if first else 0.0,
-        "tail_split": _splits_tail(first) if first else False,
+        "tail_utilization": grid.get("tail_utilization", 0.0),
+        "tail_split": grid.get("tail_split", False),
         "devices": _describe_devices(plan),
         "exchanges_b": plan.exchanges,
         "resident": plan.problem.b_resident and plan.gpu_rows > 0,
-        "predicted": {
-            "gpu_seconds": plan.predicted.gpu_seconds,
-            "cpu_seconds": plan.predicted.cpu_seconds,
-            "total_seconds": total,
-        },
+        "predicted": plan.predicted.describe(),
         "speedup_over_gpu": gpu_only / total if gpu_only is not None else None,
         "speedup_over_cpu": plan.cpu_only_seconds / total,
         "no_gpu_reason": plan.no_gpu_reason,
@@ -76,32 +69,30 @@ def describe_fully(plan: Plan, *, drawing: bool) -> dict[str, Any]:
     Drawings need the schedule, too, which has an entry for each step.
     """
     described = describe_plan(plan)
-    side, refused = plan.times.alone, plan.refused
+    side, refused = plan.side, plan.refused
     member = side.members[0] if side else None
     profile = {**described["profile"], "gpus": _describe_gpus(plan), "joint": _describe_joint(plan)}
     return {
         **described,
         "divides_columns": plan.divides_columns,
         "slots": member.problem.slots if member else None,
-        "wave_seconds": _find_wave_seconds(plan, plan.profile.gpus[plan.positions[0]])
-        if member
-        else None,
+        "wave_seconds": member.rates.find_wave_seconds(plan.problem.k) if member else None,
         "f_one_wave_less": _drop_wave(plan),
         "gpu_only_seconds": plan.gpu_only_seconds,
         "cpu_only_seconds": plan.cpu_only_seconds,
-        "uncorrected_seconds": max(plan.prices.gpu_seconds, plan.prices.cpu_seconds),
+        "uncorrected_seconds": plan.uncorrected.total_seconds,
         "least_gain": SPLIT_GAIN[plan.problem.memory],
-        "refused_split": {"f": refused.f, "seconds": refused.seconds} if refused else None,
+        "refused_split": {"f": refused.f, "seconds": refused.chosen_seconds} if refused else None,
         "profile": profile,
         "curve": describe_curve(plan),
         "near_f": find_near_f(plan),
-        "schedule": [_describe_queue(plan, one) for one in list_queues(plan)] if drawing else None,
+        "schedule": describe_schedule(plan) if drawing else None,
     }
 
 
 def _describe_devices(plan: Plan) -> list[dict[str, Any]]:
     """Rows, columns, waves and predicted seconds of each device that has rows, in their order."""
-    factor = plan.times.list_kinds(plan.f)[0].factor.reported
+    factor = plan.kinds[0].factor.reported
     parts = [
         {
             **_describe_ranges(part.rows, part.columns),
@@ -136,23 +127,13 @@ def _describe_grid(part: GpuPart) -> dict[str, Any]:
     return {
         "tile_rows": problem.tile_m,
         "tile_columns": problem.tile_n,
-        "tiles": problem.count_tiles(len(part.rows)),
+        "tiles": problem.count_tiles(problem.m),
         "slots": problem.slots,
         "waves": part.waves,
-        "tail_utilization": _find_tail(part),
-        "tail_split": _splits_tail(part),
+        "tail_utilization": problem.find_tail_utilization(problem.m),
+        # A last wave that is divided along K takes about its filled share.
+        "tail_split": problem.find_waves(problem.m, problem.n, problem.k) < part.waves,
     }
-
-
-def _find_tail(part: GpuPart) -> float:
-    """Filled share of the last wave of a part."""
-    return part.problem.find_tail_utilization(len(part.rows))
-
-
-def _splits_tail(part: GpuPart) -> bool:
-    """Whether the last wave is divided along K, so that it takes about its filled share."""
-    problem = part.problem
-    return problem.find_waves(len(part.rows), problem.n, problem.k) < part.waves
 
 
 def _drop_wave(plan: Plan) -> int | None:
@@ -167,8 +148,7 @@ def _describe_profile(plan: Plan) -> dict[str, Any]:
     """The numbers of the profile that decided this plan, each group with its source."""
     machine = plan.profile
     profile = machine.gpus[plan.positions[0]] if plan.positions else machine
-    kinds = plan.times.list_kinds(plan.f)
-    parts = [kind for kind, has in zip(kinds, (plan.gpu_rows, plan.f), strict=True) if has]
+    parts = [kind for kind, has in zip(plan.kinds, (plan.gpu_rows, plan.f), strict=True) if has]
     cpu, dtype = machine.cpu, plan.problem.dtype
     return {
         "device": profile.device,
@@ -215,20 +195,14 @@ def _describe_kernel(plan: Plan, gpu: MachineProfile) -> dict[str, Any] | None:
     if spec is None or gpu.gpu is None or not spec.runs_on(gpu.gpu.compute_capability):
         return None
     rate = find_rate(gpu, spec)
+    wave_seconds = build_rates(plan.problem, gpu, spec).find_wave_seconds(plan.problem.k)
     return {
         "slots": count_slots(spec, gpu.gpu.sm_count),
         "gflops": rate.gflops,
-        "wave_seconds": _find_wave_seconds(plan, gpu),
+        "wave_seconds": wave_seconds,
         "launch_seconds": LAUNCH_SECONDS,
         "source": rate.source,
     }
-
-
-def _find_wave_seconds(plan: Plan, gpu: MachineProfile) -> float:
-    """Seconds of one wave of the plan's kernel on a GPU."""
-    side = plan.times.alone
-    assert side is not None, "only a GPU has waves"
-    return build_member(plan.problem, gpu, side.spec, None).rates.find_wave_seconds(plan.problem.k)
 
 
 def _describe_joint(plan: Plan) -> dict[str, Any] | None:
@@ -238,25 +212,3 @@ def _describe_joint(plan: Plan) -> dict[str, Any] | None:
         return None
     links = [gpu.find_link(plan.problem.memory) for gpu in machine.gpus]
     return asdict(machine.joint or estimate_joint(links))
-
-
-def _describe_queue(plan: Plan, queue: Queue) -> dict[str, Any]:
-    spans = merge_spans(queue.spans, plan.predicted.total_seconds)
-    return {
-        "device": queue.device,
-        "queue": queue.work,
-        "spans": [_describe_span(span) for span in spans],
-    }
-
-
-def _describe_span(span: Span) -> dict[str, Any]:
-    rows, columns = span.rows, span.columns
-    return {
-        "begin_seconds": span.begin,
-        "end_seconds": span.end,
-        "first_row": rows.start if rows else None,
-        "rows": len(rows) if rows else None,
-        "first_column": columns.start if columns else None,
-        "columns": len(columns) if columns else None,
-        "depth": span.depth,
-    }

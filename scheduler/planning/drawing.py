@@ -1,11 +1,11 @@
 """What drawings show of a plan: predicted seconds over F, and when each queue is at work. Pure."""
 
-from collections.abc import Sequence
+from bisect import bisect_right
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from wavetrim.kernels.schedule.panels import divide_up
-from wavetrim.kernels.schedule.steps import Part
+from wavetrim.scheduler.planning.cpu_rows import find_cpu_seconds
 from wavetrim.scheduler.planning.gpu_rows import GpuPart
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ Chosen: a plot shows both parts."""
 Work: TypeAlias = Literal["copy in", "kernel", "copy out", "cpu"]
 """What a queue does."""
 
+GPU_WORK: Final[tuple[Work, ...]] = ("copy in", "kernel", "copy out")
+"""What the queues of a GPU do, in their order."""
+
 MOST_SPANS: Final = 400
 """Most spans of a merged queue; chosen, as a drawing shows no more."""
 
@@ -43,7 +46,7 @@ def describe_curve(plan: "Plan") -> list[dict[str, Any]]:
         plan's F, and F = 0 if a GPU can compute the product.
     """
     m, near = plan.problem.m, find_near_f(plan)
-    if plan.times.alone is None:
+    if plan.side is None:
         return [_describe_point(plan, m)]
     points = {0, plan.f, m}
     for first, last, fewer in ((0, near, 1), (near, m, 2)):
@@ -56,18 +59,16 @@ def describe_curve(plan: "Plan") -> list[dict[str, Any]]:
 
 def find_near_f(plan: "Plan") -> int:
     """The largest F that is near the split: beyond it one part is much longer than the other."""
-    m, times = plan.problem.m, plan.times
-    if times.alone is None:
+    problem, m = plan.problem, plan.problem.m
+    if plan.side is None:
         return m
-    limit = _SLOWER * times.price(0).gpu_seconds
-    low, high = 0, m
-    while low < high:
-        middle = (low + high + 1) // 2
-        if times.find_cpu_seconds(middle) <= limit:
-            low = middle
-        else:
-            high = middle - 1
-    return min(m, max(_LEAST_NEAR, ceil(_BEYOND_MEETING * low), ceil(_BEYOND_F * plan.f)))
+    limit = _SLOWER * plan.give_cpu(0).uncorrected.gpu_seconds
+
+    def find_seconds(f: int) -> float:
+        return find_cpu_seconds(problem, plan.profile.cpu, f, beside_gpu=True)
+
+    meeting = bisect_right(range(1, m + 1), limit, key=find_seconds)
+    return min(m, max(_LEAST_NEAR, ceil(_BEYOND_MEETING * meeting), ceil(_BEYOND_F * plan.f)))
 
 
 def list_edges(plan: "Plan", first: int, last: int, *, most: int) -> list[int]:
@@ -75,9 +76,9 @@ def list_edges(plan: "Plan", first: int, last: int, *, most: int) -> list[int]:
 
     Of more waves those at even distances: a product may have very many.
     """
-    side, m = plan.times.alone, plan.problem.m
+    side, m = plan.side, plan.problem.m
     assert side is not None, "only a GPU has waves"
-    problem, parts = side.members[0].problem, 1 if side.columns else len(side.members)
+    problem, parts = side.members[0].problem, 1 if side.divides_columns else len(side.members)
     least, all_waves = (problem.count_waves(divide_up(m - f, parts)) for f in (last, first))
     count = all_waves + 1 - least
     some = min(most, count)
@@ -87,101 +88,74 @@ def list_edges(plan: "Plan", first: int, last: int, *, most: int) -> list[int]:
 
 
 def _describe_point(plan: "Plan", f: int) -> dict[str, Any]:
-    predicted = plan.predict(f)
-    return {
-        "f": f,
-        "gpu_seconds": predicted.gpu_seconds,
-        "cpu_seconds": predicted.cpu_seconds,
-        "total_seconds": predicted.total_seconds,
-    }
+    return {"f": f, **plan.predict(f).describe()}
 
 
-class Span(NamedTuple):
-    """Work of a queue.
-
-    Attributes:
-        begin: Begin in seconds from the call.
-        end: End in seconds from the call.
-        rows: Rows of C that it is for; None for the work of several steps.
-        columns: Columns of C.
-        depth: Columns of A and rows of B.
-    """
-
-    begin: float
-    end: float
-    rows: range | None = None
-    columns: range | None = None
-    depth: int | None = None
-
-
-class Queue(NamedTuple):
-    """The work of one queue of one device, in order.
-
-    Attributes:
-        device: A GPU, such as "cuda:0", or "cpu".
-        work: What it does.
-        spans: When it is at work.
-    """
-
-    device: str
-    work: Work
-    spans: tuple[Span, ...]
-
-
-def list_queues(plan: "Plan") -> list[Queue]:
-    """The three queues of each GPU that has rows, in the order of the rows, and the CPU's.
+def describe_schedule(plan: "Plan") -> list[dict[str, Any]]:
+    """When the three queues of each GPU that has rows are at work, and the CPU.
 
     They come from the list of parts that is priced and runs; of very many parts, from some.
+
+    Returns:
+        Queues `{device, queue, spans}` in the order of the rows. A span has begin and end in
+        seconds from the call, and the part of C and of K that it is for: None for several parts.
     """
-    queues = [queue for part in plan.gpu_parts for queue in _list_gpu_queues(plan, part)]
+    queues: list[tuple[str, Work, list[dict[str, Any]]]] = []
+    for part in plan.gpu_parts:
+        device = f"cuda:{plan.profile.gpus[part.position].index}"
+        spans = _list_gpu_spans(part, plan.kinds[0].factor.reported)
+        queues += [(device, work, spans[work]) for work in GPU_WORK]
     if plan.f:
-        problem = plan.problem
-        rows, columns = range(plan.gpu_rows, problem.m), range(problem.n)
-        span = Span(0.0, plan.predicted.cpu_seconds, rows, columns, problem.k)
-        queues.append(Queue("cpu", "cpu", (span,)))
-    return queues
+        m, n, k = plan.problem.m, plan.problem.n, plan.problem.k
+        rows, seconds = range(plan.gpu_rows, m), plan.predicted.cpu_seconds
+        queues.append(("cpu", "cpu", [_describe_span(0.0, seconds, rows, range(n), k)]))
+    gap_seconds = _CLOSE * plan.predicted.total_seconds
+    return [
+        {"device": device, "queue": work, "spans": _merge_close(spans, gap_seconds)}
+        for device, work, spans in queues
+    ]
 
 
-def _list_gpu_queues(plan: "Plan", part: GpuPart) -> list[Queue]:
-    times = plan.times
-    side = times.in_split if plan.f else times.alone
-    assert side is not None, "a part is that of a GPU"
-    device = f"cuda:{plan.profile.gpus[part.position].index}"
-    works: tuple[Work, ...] = ("copy in", "kernel", "copy out")
-    spans: dict[Work, list[Span]] = {work: [] for work in works}
-    traced = side.trace(part)
-    end = max(one.copy_out[1] for one in traced if one.copy_out)
-    factor = times.list_kinds(plan.f)[0].factor.reported * part.seconds / end
+def _list_gpu_spans(part: GpuPart, factor: float) -> dict[Work, list[dict[str, Any]]]:
+    """The spans of each queue of a GPU, their seconds times a factor."""
+    spans: dict[Work, list[dict[str, Any]]] = {work: [] for work in GPU_WORK}
+    traced = part.trace()
+    factor *= part.seconds / max(one.copy_out[1] for one in traced if one.copy_out)
+    row, column = part.rows.start, part.columns.start  # those of a step count from the part's
     for one in traced:
-        for work, time in zip(works, (one.copy_in, one.kernel, one.copy_out), strict=True):
+        step = one.part
+        rows = range(row + step.rows.start, row + step.rows.stop)
+        columns = range(column + step.columns.start, column + step.columns.stop)
+        for work, time in zip(GPU_WORK, (one.copy_in, one.kernel, one.copy_out), strict=True):
             if time is not None:
                 begin, end = (factor * seconds for seconds in time)
-                spans[work].append(_make_span(part, one.part, begin, end))
-    return [Queue(device, work, tuple(found)) for work, found in spans.items()]
-
-
-def _make_span(part: GpuPart, step: Part, begin: float, end: float) -> Span:
-    """A step's span. The step's rows and columns count from those of the GPU's part."""
-    row, column = part.rows.start, part.columns.start
-    rows = range(row + step.rows.start, row + step.rows.stop)
-    columns = range(column + step.columns.start, column + step.columns.stop)
-    return Span(begin, end, rows, columns, len(step.depth))
-
-
-def merge_spans(spans: Sequence[Span], total_seconds: float) -> Sequence[Span]:
-    """At most `MOST_SPANS` spans: of more, those that are close to each other are merged."""
-    gap_seconds = _CLOSE * total_seconds
-    while len(spans) > MOST_SPANS:
-        spans = _merge_close(spans, gap_seconds)
-        gap_seconds *= 2
+                spans[work].append(_describe_span(begin, end, rows, columns, len(step.depth)))
     return spans
 
 
-def _merge_close(spans: Sequence[Span], gap_seconds: float) -> list[Span]:
-    merged: list[Span] = []
-    for span in spans:
-        if merged and span.begin - merged[-1].end < gap_seconds:
-            merged[-1] = Span(merged[-1].begin, span.end)
-        else:
-            merged.append(span)
-    return merged
+def _describe_span(
+    begin: float, end: float, rows: range, columns: range, depth: int
+) -> dict[str, Any]:
+    return {
+        "begin_seconds": begin,
+        "end_seconds": end,
+        "first_row": rows.start,
+        "rows": len(rows),
+        "first_column": columns.start,
+        "columns": len(columns),
+        "depth": depth,
+    }
+
+
+def _merge_close(spans: list[dict[str, Any]], gap_seconds: float) -> list[dict[str, Any]]:
+    """At most `MOST_SPANS` spans: of more, those that are close to each other are merged."""
+    while len(spans) > MOST_SPANS:
+        merged: list[dict[str, Any]] = []
+        for span in spans:
+            if merged and span["begin_seconds"] - merged[-1]["end_seconds"] < gap_seconds:
+                begin, end = merged[-1]["begin_seconds"], span["end_seconds"]
+                merged[-1] = dict.fromkeys(span) | {"begin_seconds": begin, "end_seconds": end}
+            else:
+                merged.append(span)
+        spans, gap_seconds = merged, 2 * gap_seconds
+    return spans

@@ -1,21 +1,19 @@
-"""The time of the GPU's rows: of one GPU, or of several that share them.
+"""The time of one GPU's rows, by one kernel.
 
-One GPU with one kernel is a `GpuSide` of one member: the product as its kernel cuts it, and the
-rates of its link and kernel. Its time for some rows is that of the fastest of a dozen lists of
-parts (`kernels/schedule`), and that list is what runs. Several GPUs take as long as their slowest
-member (`team` builds them).
+It is that of the fastest of a dozen lists of parts (`kernels/schedule`), and that list is what
+runs. A kernel's time is its waves:
 
     wave    = slots · tile · (2 K / rate + element / device memory)      seconds
     slots   = multiprocessors that the kernel may use, times its blocks on each
+
+`team` adds up several GPUs.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final, NamedTuple
 
-from wavetrim.kernels.schedule.cuts import Rates, Spans, find_bound, find_fastest, time_cut
-from wavetrim.kernels.schedule.panels import PanelProblem, describe_product
-from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.schedule.cuts import Rates, Spans, find_fastest, time_cut
+from wavetrim.kernels.schedule.panels import Cut, PanelProblem, describe_product
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.estimate import estimate_rate
@@ -50,145 +48,112 @@ _BLOCKS_AN_SM: Final = 16
 """Threads and blocks of a kernel without register tiles that fill a multiprocessor; chosen."""
 
 
-class GpuRows(NamedTuple):
-    """One GPU with one kernel.
+@dataclass(frozen=True)
+class GpuRows:
+    """One GPU with one kernel, and the most rows that it may get.
 
     Attributes:
-        problem: The product as the kernel cuts it, with the most rows that this GPU may get.
+        position: Its position among the GPUs of the plan's profile.
+        columns: Its columns of C.
+        problem: The product of these rows and columns, as the kernel cuts it.
         rates: Rates of link and kernel.
         memory_bytes: Device memory for buffers.
     """
 
+    position: int
+    columns: range
     problem: PanelProblem
     rates: Rates
     memory_bytes: int
 
+    def price(self, rows: range, cut: Cut | None = None) -> "GpuPart":
+        """The part with these rows, by the fastest list of parts.
 
-class GpuPart(NamedTuple):
-    """The part of C of one GPU in a plan.
+        Args:
+            rows: Rows of C.
+            cut: How they are cut in place of the fastest way.
+        """
+        problem = replace(self.problem, m=len(rows), n=len(self.columns))
+        if cut is None:
+            seconds, cut = find_fastest(problem, self.rates, self.memory_bytes)
+        else:
+            seconds = time_cut(problem, cut, self.rates, self.memory_bytes)
+        return GpuPart(self, rows, problem, cut, seconds)
 
-    Attributes:
-        position: Its position among the GPUs of the plan's profile.
-        rows: Its rows of C.
-        columns: Its columns of C.
-        cut: How they are cut: the list of parts that is priced, and runs.
-        seconds: Predicted seconds, uncorrected.
-        problem: Its part of the product.
-    """
-
-    position: int
-    rows: range
-    columns: range
-    cut: Cut
-    seconds: float
-    problem: PanelProblem
-
-    @property
-    def waves(self) -> int:
-        """Waves of its rows."""
-        return self.problem.count_waves(len(self.rows))
-
-
-@dataclass(frozen=True)
-class GpuSide:
-    """The GPUs of a plan, with one kernel.
-
-    Attributes:
-        positions: Their positions among those of the profile.
-        members: Each of them.
-        spec: The kernel.
-        columns: Columns of C of each GPU, which computes all rows of these; empty if they divide
-            the rows.
-        exchanges: Whether they exchange parts of B, so that it crosses the links once.
-    """
-
-    positions: tuple[int, ...]
-    members: tuple[GpuRows, ...]
-    spec: KernelSpec
-    columns: tuple[range, ...] = ()
-    exchanges: bool = False
-
-    def divide(self, rows: int) -> list[int]:
-        """Rows of each GPU: whole rows of tiles, by their speeds; all where columns are divided."""
-        count = len(self.members)
-        if self.columns or count == 1:
-            return [rows] * count
-        shares, left = [], rows
-        for at, part in enumerate(self._speeds):
-            tile_rows = round(left / self.spec.tile.m * part / sum(self._speeds[at:]) + 0.49)
-            shares.append(min(left, tile_rows * self.spec.tile.m))
-            left -= shares[-1]
-        shares[-1] += left
-        return shares
-
-    @cached_property
-    def _speeds(self) -> list[float]:
-        """The relative speed of each GPU, from the lower bound of its time."""
-        found = [find_bound(one.problem, one.problem.m, one.rates) for one in self.members]
-        return [1 / seconds for seconds in found]
-
-    def find_bound(self, rows: int) -> float:
-        """A lower bound of the seconds for some rows, from the longest queue."""
-        shares = zip(self.members, self.divide(rows), strict=True)
-        return max(find_bound(one.problem, share, one.rates) for one, share in shares if share)
-
-    def price(self, rows: int) -> tuple[GpuPart, ...]:
-        """The parts of the GPUs that get rows, the fastest list of each, from the first row on."""
-        parts: list[GpuPart] = []
-        start = 0
-        for at, (member, share) in enumerate(zip(self.members, self.divide(rows), strict=True)):
-            if share == 0:
-                continue
-            columns = self.columns[at] if self.columns else range(member.problem.n)
-            problem = replace(member.problem, m=share, n=len(columns))
-            seconds, cut = find_fastest(problem, member.rates, member.memory_bytes)
-            if self.exchanges and parts:  # they cut B alike
-                cut = parts[0].cut
-                seconds = time_cut(problem, cut, member.rates, member.memory_bytes)
-            own_rows = range(start, start + share)
-            parts.append(GpuPart(self.positions[at], own_rows, columns, cut, seconds, problem))
-            start += 0 if self.columns else share
-        return tuple(parts)
-
-    def trace(self, part: GpuPart) -> list[Spans]:
-        """When each launch of a part is at work."""
-        spans: list[Spans] = []
-        member = self.members[self.positions.index(part.position)]
-        time_cut(part.problem, part.cut, member.rates, member.memory_bytes, spans)
-        return spans
-
-    def name_bottleneck(self) -> str:
+    def name_bottleneck(self, dtype: str) -> str:
         """What bounds the product of all rows: the call, copies in, copies out, or kernels."""
-        problem, rates, _ = self.members[0]
+        problem, rates = self.problem, self.rates
         item_bytes, k, n = problem.item_bytes, problem.k, problem.n
         b_rows = 0 if problem.b_resident else n
         bounds = {
             "the call": rates.call_seconds,
-            f"kernels in {self.spec.dtype}": rates.find_kernel_seconds(problem, problem.m, n, k),
+            f"kernels in {dtype}": rates.find_kernel_seconds(problem, problem.m, n, k),
             "copies in": (problem.m + b_rows) * k * item_bytes / rates.in_bytes_per_second,
             "copies out": problem.m * n * item_bytes / rates.out_bytes_per_second,
         }
         return max(bounds, key=lambda name: bounds[name])
 
 
-def build_member(
+class GpuPart(NamedTuple):
+    """The rows of one GPU in a plan.
+
+    Attributes:
+        gpu: The GPU.
+        rows: Its rows of C.
+        problem: Its part of the product.
+        cut: How it is cut: the list of parts that is priced, and runs.
+        seconds: Predicted seconds, uncorrected.
+    """
+
+    gpu: GpuRows
+    rows: range
+    problem: PanelProblem
+    cut: Cut
+    seconds: float
+
+    @property
+    def position(self) -> int:
+        """The GPU's position among those of the plan's profile."""
+        return self.gpu.position
+
+    @property
+    def columns(self) -> range:
+        """Its columns of C."""
+        return self.gpu.columns
+
+    @property
+    def waves(self) -> int:
+        """Waves of its rows."""
+        return self.problem.count_waves(len(self.rows))
+
+    def trace(self) -> list[Spans]:
+        """When each launch is at work."""
+        spans: list[Spans] = []
+        time_cut(self.problem, self.cut, self.gpu.rates, self.gpu.memory_bytes, spans)
+        return spans
+
+
+def build_rows(
     problem: GemmProblem,
-    profile: MachineProfile,
+    machine: MachineProfile,
+    position: int,
     spec: KernelSpec,
-    sms: int | None,
     *,
-    is_alone: bool = False,
+    sms: int | None,
+    is_alone: bool,
 ) -> GpuRows:
-    """One GPU with one kernel.
+    """One GPU of a machine with one kernel.
 
     Args:
         problem: The product.
-        profile: The GPU.
+        machine: The machine.
+        position: The GPU's position among those of the machine.
         spec: The kernel.
         sms: Limit of multiprocessors; None for all. It reduces the blocks of a wave in proportion,
             not its time.
         is_alone: Whether no other GPU has a part, so that the product may go the straight way.
     """
+    profile = machine.gpus[position]
     is_straight = is_alone and sms is None and spec.is_cublas and can_go_straight(problem, profile)
     gpu = profile.gpu
     assert gpu is not None, "only a machine with a GPU runs kernels"
@@ -196,14 +161,13 @@ def build_member(
         spec,
         (problem.m, problem.n, problem.k),
         count_slots(spec, gpu.sm_count, sms),
-        staged=problem.memory == "pageable" and not is_straight,
         b_resident=problem.b_resident,
         is_straight=is_straight,
     )
     resident_bytes = problem.b_bytes - problem.copied_b_bytes
     memory_bytes = int(MEMORY_SHARE * gpu.memory_bytes) - resident_bytes
-    rates = _build_rates(problem, profile, spec, is_straight=is_straight)
-    return GpuRows(panels, rates, memory_bytes)
+    rates = build_rates(problem, profile, spec, is_straight=is_straight)
+    return GpuRows(position, range(problem.n), panels, rates, memory_bytes)
 
 
 def count_slots(spec: KernelSpec, sm_count: int, sms: int | None = None) -> int:
@@ -243,8 +207,8 @@ def find_rate(profile: MachineProfile, spec: KernelSpec) -> KernelRate:
     return profile.find_measured(spec) or estimate_rate(profile.gpu, spec)
 
 
-def _build_rates(
-    problem: GemmProblem, profile: MachineProfile, spec: KernelSpec, *, is_straight: bool
+def build_rates(
+    problem: GemmProblem, profile: MachineProfile, spec: KernelSpec, *, is_straight: bool = False
 ) -> Rates:
     """The rates of a machine's link and one kernel, without a CPU part."""
     gpu, link = profile.gpu, profile.find_link(problem.memory)

@@ -1,62 +1,53 @@
-"""The plan: F, the kernel of the GPU part, and predicted times. Pure."""
+"""The plan: which devices compute which rows of a product, and the seconds that follow. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property
 from html import escape
 from typing import Any, Final, NamedTuple
 
 from wavetrim.cpu.blocks import is_small
-from wavetrim.kernels.schedule.steps import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.native.tuned import STAGING_THREADS
-from wavetrim.scheduler.planning.cpu_rows import count_split_threads
+from wavetrim.scheduler.planning.cpu_rows import (
+    CONTENTION,
+    count_split_threads,
+    delay_end,
+    find_cpu_seconds,
+    name_cpu_bottleneck,
+)
 from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
 from wavetrim.scheduler.planning.gpu_rows import GpuPart
-from wavetrim.scheduler.planning.split import Prediction, Prices, ProductTimes
+from wavetrim.scheduler.planning.team import GpuSide
 from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.corrections import Factor
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 SHORT_SECONDS: Final = 5e-3
 """Longest predicted time of a product without reports and cancellation; chosen."""
 
 
-class Refused(NamedTuple):
-    """A split that promises less than its gain.
+class Prediction(NamedTuple):
+    """Seconds of both parts of a plan."""
 
-    Attributes:
-        f: Rows of the CPU.
-        seconds: Its seconds with a margin for a late CPU part, which were too many.
-    """
+    gpu_seconds: float
+    cpu_seconds: float
 
-    f: int
-    seconds: float
+    @property
+    def total_seconds(self) -> float:
+        """Seconds of the longer part: both run at the same time."""
+        return max(self.gpu_seconds, self.cpu_seconds)
 
-
-class Decision(NamedTuple):
-    """What a plan has its devices do, apart from predictions.
-
-    Attributes:
-        problem: The product.
-        f: Rows of the CPU.
-        spec: The GPUs' kernel.
-        sms: Limit of multiprocessors.
-        parts: Position, rows, columns and cut of each GPU's part.
-        exchanges: Whether the GPUs exchange parts of B.
-    """
-
-    problem: GemmProblem
-    f: int
-    spec: KernelSpec | None
-    sms: int | None
-    parts: tuple[tuple[int, range, range, Cut], ...]
-    exchanges: bool
+    def describe(self) -> dict[str, float]:
+        """The seconds, ready for JSON."""
+        return {**self._asdict(), "total_seconds": self.total_seconds}
 
 
-@lru_cache(maxsize=4096)
-def _share(decision: Decision) -> Decision:
-    """The same object for equal decisions."""
-    return decision
+class Kind(NamedTuple):
+    """A kind of run, and the factor on its predictions."""
+
+    name: str
+    factor: Factor
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,34 +56,47 @@ class Plan:
 
     Attributes:
         problem: The product.
-        f: Rows of C that the CPU computes, 0…M.
-        spec: The GPU's kernel; None if f is M.
-        sms: Limit of multiprocessors for the kernel; None for all.
         profile: The machine.
         positions: Positions of the plan's GPUs among those of the profile.
-        gpu_parts: The parts of those that have rows, from the first row or column on.
-        times: The times of the product with any F, by `spec`; if f is M, by the kernel that the CPU
-            was compared with.
-        prices: The uncorrected seconds with this F.
+        side: These GPUs with one kernel; None if none can compute the product. If f is M, they are
+            what the CPU was compared with.
+        sms: Limit of multiprocessors for the kernel; None for all.
+        version: The version of the corrections before anything was predicted.
+        f: Rows of C that the CPU computes, 0…M.
+        gpu_parts: The parts of the GPUs that have rows, from the first row or column on.
+        uncorrected: The seconds of both parts with this F, by the model alone.
         refused: The best split, if it promised less than its gain; else None.
         no_gpu_reason: Why no GPU can compute the product; None if one can.
-        is_small: Whether the CPU computes the product in one thread (`wavetrim.cpu.blocks`).
         one_gpu_seconds: Predicted seconds of one GPU alone, where several have rows.
     """
 
     problem: GemmProblem
-    f: int
-    spec: KernelSpec | None
-    sms: int | None
     profile: MachineProfile
     positions: tuple[int, ...]
+    side: GpuSide | None
+    sms: int | None
+    version: int
+    f: int
     gpu_parts: tuple[GpuPart, ...]
-    times: ProductTimes
-    prices: Prices
-    refused: Refused | None = None
+    uncorrected: Prediction
+    refused: "Plan | None" = None
     no_gpu_reason: str | None = None
-    is_small: bool = False
     one_gpu_seconds: float | None = None
+
+    def give_cpu(self, f: int) -> "Plan":
+        """The plan with another F, by the same kernel on the same GPUs."""
+        if f == self.f:
+            return self
+        problem, side = self.problem, self.side
+        parts: tuple[GpuPart, ...] = ()
+        if f < problem.m:
+            assert side is not None, "rows are left to the GPU only where a kernel runs them"
+            side = side.slow_copies(CONTENTION[problem.memory]) if f else side
+            parts = side.price(problem.m - f)
+        gpu_seconds = max([part.seconds for part in parts], default=0.0)
+        cpu_seconds = find_cpu_seconds(problem, self.profile.cpu, f, beside_gpu=f < problem.m)
+        seconds = Prediction(gpu_seconds, cpu_seconds)
+        return replace(self, f=f, gpu_parts=parts, uncorrected=seconds, refused=None)
 
     @property
     def gpu_rows(self) -> int:
@@ -100,32 +104,64 @@ class Plan:
         return self.problem.m - self.f
 
     @property
+    def spec(self) -> KernelSpec | None:
+        """The GPUs' kernel; None if they have no rows."""
+        return self.side.spec if self.side is not None and self.gpu_rows else None
+
+    @property
+    def kinds(self) -> tuple[Kind, Kind]:
+        """The kinds of run of the GPUs' part and of the CPU's, with the factors of now."""
+        return self.find_kinds(is_split=0 < self.f < self.problem.m)
+
+    def find_kinds(self, *, is_split: bool) -> tuple[Kind, Kind]:
+        """The same for a product with both parts, or with one of them."""
+        problem, corrections = self.problem, self.profile.corrections
+        gpu_bound, cpu_bound = self._bottlenecks
+        count = len(self.side.members) if self.side is not None else 1
+        gpu, cpu = f"{count} GPUs" if count > 1 else "GPU", "CPU"
+        if is_split:
+            gpu, cpu = f"{gpu} beside CPU", f"CPU beside GPU, {problem.memory}"
+        resident = ", B resident" if problem.b_resident else ""
+        gpu, cpu = f"{gpu}, {problem.memory}{resident}: {gpu_bound}", f"{cpu}: {cpu_bound}"
+        return Kind(gpu, corrections.find(gpu)), Kind(cpu, corrections.find(cpu))
+
+    @cached_property
+    def _bottlenecks(self) -> tuple[str, str]:
+        """What bounds all rows on the GPUs, and on the CPU."""
+        problem, side = self.problem, self.side
+        gpu = side.members[0].name_bottleneck(problem.dtype) if side is not None else ""
+        return gpu, name_cpu_bottleneck(problem, self.profile.cpu)
+
+    @property
     def predicted(self) -> Prediction:
         """Predicted seconds of both parts, corrected by the runs until now."""
-        return self.times.correct(self.prices)
+        (gpu, cpu), (gpu_seconds, cpu_seconds) = self.kinds, self.uncorrected
+        return Prediction(gpu.factor.reported * gpu_seconds, cpu.factor.reported * cpu_seconds)
 
     @property
     def chosen_seconds(self) -> float:
-        """The seconds by which it was chosen."""
-        return self.times.find_seconds(self.prices)
+        """The seconds by which plans are compared, with a margin for a late CPU part."""
+        (gpu, cpu), (gpu_seconds, cpu_seconds) = self.kinds, self.uncorrected
+        cpu_seconds *= cpu.factor.deciding
+        if self.gpu_rows:
+            cpu_seconds = delay_end(cpu_seconds)
+        return max(gpu.factor.deciding * gpu_seconds, cpu_seconds)
 
     @property
     def exchanges(self) -> bool:
         """Whether the GPUs exchange parts of B, so that it crosses the links once."""
-        side = self.times.alone
-        return side is not None and side.exchanges and len(self.gpu_parts) > 1
+        return self.side is not None and self.side.exchanges and len(self.gpu_parts) > 1
 
     @property
     def divides_columns(self) -> bool:
         """Whether the GPUs divide the columns of their rows."""
-        parts = self.gpu_parts
-        return len(parts) > 1 and parts[0].columns != parts[-1].columns
+        return len(self.gpu_parts) > 1 and self.side is not None and self.side.divides_columns
 
     @cached_property
-    def decision(self) -> Decision:
-        """What the devices do; equal plans share one object, to be found by identity."""
-        parts = tuple((one.position, one.rows, one.columns, one.cut) for one in self.gpu_parts)
-        return _share(Decision(self.problem, self.f, self.spec, self.sms, parts, self.exchanges))
+    def is_small(self) -> bool:
+        """Whether the CPU computes the product in one thread (`wavetrim.cpu.blocks`)."""
+        problem = self.problem
+        return is_small(problem.m, problem.n, problem.k, problem.dtype)
 
     @cached_property
     def is_gpu_alone(self) -> bool:
@@ -138,7 +174,7 @@ class Plan:
 
         Staged copies need the host's help: GPUs then need page-locked operands.
         """
-        if self.prices.total_seconds > SHORT_SECONDS:
+        if self.uncorrected.total_seconds > SHORT_SECONDS:
             return False
         return self.f == self.problem.m or (self.f == 0 and self.problem.memory == "pinned")
 
@@ -171,33 +207,27 @@ class Plan:
     @property
     def waves_gpu_only(self) -> int:
         """Waves if the GPUs computed all rows."""
-        if self.times.alone is None:
-            return 0
-        return sum(part.waves for part in self._on_gpu.parts)
+        return 0 if self.side is None else self._on_gpu.waves
 
     @property
     def gpu_only_seconds(self) -> float | None:
         """Predicted seconds of one GPU alone; None if no GPU can compute the product."""
         if self.one_gpu_seconds is not None:
             return self.one_gpu_seconds
-        return None if self.times.alone is None else self.times.correct(self._on_gpu).total_seconds
+        return None if self.side is None else self._on_gpu.predicted.total_seconds
 
     @property
     def cpu_only_seconds(self) -> float:
         """Predicted seconds of the CPU alone."""
-        return self.times.correct(self._on_cpu).total_seconds
+        return self.give_cpu(self.problem.m).predicted.total_seconds
 
     @cached_property
-    def _on_gpu(self) -> Prices:
-        return self.times.price(0)
-
-    @cached_property
-    def _on_cpu(self) -> Prices:
-        return self.times.price(self.problem.m)
+    def _on_gpu(self) -> "Plan":
+        return self.give_cpu(0)
 
     def predict(self, f: int) -> Prediction:
         """Predicted seconds with another F, by the same kernel on the same GPUs."""
-        return self.times.correct(self.times.price(f))
+        return self.give_cpu(f).predicted
 
     def find_crowded_f(self, *, numpy_has_cores: bool) -> int:
         """F while other threads want the cores: 0 or M, as a CPU part of a split would be late.
@@ -246,30 +276,10 @@ class Plan:
         return describe_fully(self, drawing=drawing)
 
 
-def make_plan(
-    times: ProductTimes,
-    prices: Prices,
-    positions: Sequence[int],
-    *,
-    sms: int | None = None,
-    refused: Prices | None = None,
-    no_gpu_reason: str | None = None,
+def plan_on_cpu(
+    problem: GemmProblem, machine: MachineProfile, positions: Sequence[int], sms: int | None
 ) -> Plan:
-    """The plan with one F."""
-    problem, side = times.problem, times.alone
-    m, n, k = problem.m, problem.n, problem.k
-    has_rows = side is not None and prices.f < m
-    return Plan(
-        problem=problem,
-        f=prices.f,
-        spec=side.spec if side is not None and has_rows else None,
-        sms=sms,
-        profile=times.machine,
-        positions=tuple(positions),
-        gpu_parts=prices.parts,
-        times=times,
-        prices=prices,
-        refused=refused and Refused(refused.f, times.find_seconds(refused)),
-        no_gpu_reason=no_gpu_reason,
-        is_small=is_small(m, n, k, problem.dtype),
-    )
+    """The plan with all rows on the CPU, before a kernel of the GPUs is chosen."""
+    seconds = Prediction(0.0, find_cpu_seconds(problem, machine.cpu, problem.m))
+    version = machine.corrections.version
+    return Plan(problem, machine, tuple(positions), None, sms, version, problem.m, (), seconds)

@@ -11,11 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
-from wavetrim.kernels.pipeline.resident_cache import MOST_RESIDENT_SHARE
-from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.machine import MachineProfile
 
 REMEMBERED: Final = 1024
 """Operands whose savings are remembered, those of the newest products; chosen."""
@@ -60,17 +56,3 @@ def find_fetch_seconds(plan: Plan, position: int) -> float:
     link = plan.profile.gpus[position].find_link(problem.memory)
     assert link is not None, "a GPU is at the end of a link"
     return problem.b_bytes / (link.in_gbytes_per_second * 1e9)
-
-
-def check_residence(problem: GemmProblem, gpus: Sequence[MachineProfile]) -> None:
-    """Refuse a resident B that would leave too little GPU memory for buffers.
-
-    Raises:
-        PlanError: B is too large to stay.
-    """
-    for profile in gpus:
-        assert profile.gpu is not None, "a position is that of a GPU"
-        most_bytes = int(MOST_RESIDENT_SHARE * profile.gpu.memory_bytes)
-        if problem.b_bytes > most_bytes:
-            limit = f"false: B has {problem.b_bytes} bytes, and {most_bytes} are the most that stay"
-            raise PlanError("resident", True, limit)

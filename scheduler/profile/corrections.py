@@ -69,7 +69,7 @@ class _Runs:
 class Corrections:
     """The factors of one machine. Thread-safe.
 
-    A kind of run is named by device, kind of memory and bottleneck (`ProductTimes.list_kinds`).
+    A kind of run is named by device, kind of memory and bottleneck (`Plan.kinds`).
 
     Args:
         clock: Monotonic seconds.

@@ -12,7 +12,7 @@ import pytest
 from docs.session import find_exchanges, run_commands
 from tests.environment import ROOT
 from wavetrim.scheduler import planning
-from wavetrim.scheduler.planning.split import SPLIT_GAIN
+from wavetrim.scheduler.planning.choice import SPLIT_GAIN
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")

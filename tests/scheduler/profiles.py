@@ -20,10 +20,8 @@ H200: Final = find_preset_profile("H200")
 
 def run_as_if(plan: Plan, times: float) -> None:
     """Record a run of a plan, all of whose parts took `times` their uncorrected predictions."""
-    gpu, cpu = plan.times.list_kinds(plan.f)
-    parts = ((gpu.name, plan.prices.gpu_seconds), (cpu.name, plan.prices.cpu_seconds))
-    for name, seconds in parts:  # no time is no run
-        plan.profile.corrections.note(name, seconds, times * seconds)
+    for kind, seconds in zip(plan.kinds, plan.uncorrected, strict=True):  # no time is no run
+        plan.profile.corrections.note(kind.name, seconds, times * seconds)
 
 
 def change_cpu(profile: MachineProfile, **changes: Any) -> MachineProfile:

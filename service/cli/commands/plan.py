@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Final
 
-from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.choice import SPLIT_GAIN, choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
-from wavetrim.scheduler.planning.drawing import list_queues
+from wavetrim.scheduler.planning.drawing import describe_schedule
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.planning.split import SPLIT_GAIN
 from wavetrim.scheduler.problem import GemmProblem, find_memory
 from wavetrim.scheduler.profile.store import is_elsewhere
 from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
@@ -82,7 +81,7 @@ def _print_tables(plan: Plan, *, with_timeline: bool) -> None:
     described = describe_plan(plan)
     console.print(display.make_plan_table(described, m))
     if (refused := plan.refused) is not None:
-        times, least = plan.chosen_seconds / refused.seconds, 1 - SPLIT_GAIN[problem.memory]
+        times, least = plan.chosen_seconds / refused.chosen_seconds, 1 - SPLIT_GAIN[problem.memory]
         text = f"F = {refused.f} would be {times:.2f} times as fast; below {1 / least:.2f}"
         console.print(f"{text} no split is made, as one device is the steadier choice")
     console.print("\nwhere the numbers come from")
@@ -90,8 +89,8 @@ def _print_tables(plan: Plan, *, with_timeline: bool) -> None:
     width = min(console.width, _PLOT_WIDTH)
     if with_timeline:
         console.print("\ntimeline")
-        console.print(draw_timeline(list_queues(plan), width=width), soft_wrap=True)
-    if plan.times.alone is None or plan.gpu_only_seconds is None:
+        console.print(draw_timeline(describe_schedule(plan), width=width), soft_wrap=True)
+    if plan.side is None or plan.gpu_only_seconds is None:
         console.print(f"F = M: {plan.no_gpu_reason}.", markup=False)
         return
     console.print("\nseconds over F")

@@ -12,7 +12,7 @@ from typing import Final
 
 from rich.text import Text
 
-from wavetrim.scheduler.planning.split import Prediction
+from wavetrim.scheduler.planning.plan import Prediction
 from wavetrim.service.cli.terminal.units import format_seconds
 
 SHORTEST_WIDTH: Final = 24

@@ -5,22 +5,21 @@ queue is busy, so a gap shows where one queue waits for another.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from rich.text import Text
 
-from wavetrim.scheduler.planning.drawing import Queue, Span
 from wavetrim.service.cli.terminal.units import format_seconds
 
 _HEIGHTS: Final = " ▁▂▃▄▅▆▇█"
 _STYLES: Final = {"copy in": "yellow", "kernel": "green", "copy out": "blue", "cpu": "cyan"}
 
 
-def draw_timeline(queues: Sequence[Queue], *, width: int) -> Text:
+def draw_timeline(queues: Sequence[dict[str, Any]], *, width: int) -> Text:
     """Draw each queue's busy times.
 
     Args:
-        queues: When each queue is at work.
+        queues: When each queue is at work, as `/v1/plan` describes it.
         width: Characters a line may have.
 
     Returns:
@@ -29,34 +28,30 @@ def draw_timeline(queues: Sequence[Queue], *, width: int) -> Text:
     labels = _label_queues(queues)
     indent = max(map(len, (*_STYLES, *labels))) + 1
     columns = max(8, width - indent)
-    end = max(span.end for queue in queues for span in queue.spans)
+    end = max(queue["spans"][-1]["end_seconds"] for queue in queues)
     lines = []
     for label, queue in zip(labels, queues, strict=True):
-        shares = share_columns(queue.spans, end / columns, columns)
+        shares = _share_columns(queue, end / columns, columns)
         bar = "".join(_HEIGHTS[_choose_height(share)] for share in shares)
-        lines.append(Text(label.ljust(indent)).append(bar.rstrip(), style=_STYLES[queue.work]))
+        lines.append(Text(label.ljust(indent)).append(bar.rstrip(), style=_STYLES[queue["queue"]]))
     lines.append(Text(" " * indent + "0" + format_seconds(end).rjust(columns - 1)))
     return Text("\n").join(lines)
 
 
-def _label_queues(queues: Sequence[Queue]) -> list[str]:
+def _label_queues(queues: Sequence[dict[str, Any]]) -> list[str]:
     """The name of each queue; of several GPUs, with the GPU's."""
-    several = len({queue.device for queue in queues} - {"cpu"}) > 1
-    return [
-        "CPU" if queue.work == "cpu" else f"{queue.device} {queue.work}" if several else queue.work
-        for queue in queues
-    ]
+    several = len({queue["device"] for queue in queues} - {"cpu"}) > 1
+    name = "{device} {queue}" if several else "{queue}"
+    return ["CPU" if one["queue"] == "cpu" else name.format(**one) for one in queues]
 
 
-def share_columns(spans: tuple[Span, ...], column_seconds: float, columns: int) -> list[float]:
-    """The share of each column's time that is within a span, 0…1."""
+def _share_columns(queue: dict[str, Any], column_seconds: float, columns: int) -> list[float]:
+    """The share of each column's time that the queue is at work, 0…1."""
     shares = [0.0] * columns
-    for span in spans:
-        first, last = int(span.begin / column_seconds), int(span.end / column_seconds)
-        for column in range(first, min(last + 1, columns)):
-            begin, end = column * column_seconds, (column + 1) * column_seconds
-            within = min(end, span.end) - max(begin, span.begin)
-            shares[column] += max(0.0, within) / column_seconds
+    for span in queue["spans"]:
+        begin, end = (span[name] / column_seconds for name in ("begin_seconds", "end_seconds"))
+        for column in range(int(begin), min(int(end) + 1, columns)):
+            shares[column] += max(0.0, min(column + 1, end) - max(column, begin))
     return [min(1.0, share) for share in shares]
 
 

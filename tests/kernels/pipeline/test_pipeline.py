@@ -14,8 +14,7 @@ from wavetrim.kernels.errors import PipelineCancelled
 from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.team import Listener, Team, TeamPart
-from wavetrim.kernels.schedule.panels import PanelProblem
-from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.schedule.panels import Cut, PanelProblem
 from wavetrim.kernels.spec import KernelSpec
 
 pytestmark = pytest.mark.gpu

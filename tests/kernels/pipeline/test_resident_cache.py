@@ -12,8 +12,7 @@ from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.resident_cache import Resident, ResidentCache
-from wavetrim.kernels.schedule.panels import PanelProblem
-from wavetrim.kernels.schedule.steps import Cut
+from wavetrim.kernels.schedule.panels import Cut, PanelProblem
 from wavetrim.kernels.spec import KernelSpec
 
 MIB = 1 << 20

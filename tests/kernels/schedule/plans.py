@@ -2,8 +2,7 @@
 
 from hypothesis import strategies as st
 
-from wavetrim.kernels.schedule.panels import PanelProblem
-from wavetrim.kernels.schedule.steps import DEPTH_QUANTUM, Cut
+from wavetrim.kernels.schedule.panels import DEPTH_QUANTUM, Cut, PanelProblem
 
 sizes = st.one_of(
     st.tuples(*3 * [st.integers(1, 1200)]),
@@ -27,7 +26,6 @@ def build_problems(
         term_item_bytes=st.sampled_from([0, 6]),
         stream_k_tail=st.booleans(),
         stream_k_short=st.booleans(),
-        staged=st.booleans(),
         b_resident=st.booleans(),
     )
 

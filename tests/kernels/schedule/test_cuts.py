@@ -17,8 +17,8 @@ from wavetrim.kernels.schedule.cuts import (
     list_cuts,
     time_cut,
 )
-from wavetrim.kernels.schedule.panels import PanelProblem
-from wavetrim.kernels.schedule.steps import Cut, cut_steps, take_whole
+from wavetrim.kernels.schedule.panels import Cut, PanelProblem, take_whole
+from wavetrim.kernels.schedule.steps import cut_steps
 
 MEMORY_BYTES = 1 << 36
 SIZES = st.integers(1, 300) | st.integers(1, 9000)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.kernels.schedule.plans import budgets, cuts, problems
 from wavetrim.kernels.errors import OperandError
-from wavetrim.kernels.schedule.panels import PanelProblem, cut_rows
-from wavetrim.kernels.schedule.steps import Cut, Step, cut_steps, take_whole
+from wavetrim.kernels.schedule.panels import Cut, PanelProblem, cut_rows, take_whole
+from wavetrim.kernels.schedule.steps import Step, cut_steps
 
 many = settings(max_examples=40)
 

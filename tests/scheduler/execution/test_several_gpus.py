@@ -99,7 +99,7 @@ def test_runs_of_both_parts_correct_the_next_prediction(executor, monkeypatch):
     for _ in range(4):  # the first one loads the kernel
         executor.run(plan, a, b, c)
     runs = {kind: factor.runs for kind, factor in corrections.list_all().items()}
-    assert runs == {kind.name: 3 for kind in plan.times.list_kinds(300)}
+    assert runs == {kind.name: 3 for kind in plan.kinds}
 
 
 @pytest.mark.gpu

@@ -13,10 +13,9 @@ from tests.scheduler.profiles import (
 from wavetrim.kernels.schedule.steps import cut_steps
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.choice import SPLIT_GAIN, choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
 from wavetrim.scheduler.planning.device_sets import CPU
-from wavetrim.scheduler.planning.split import SPLIT_GAIN
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import build_preset_profile
@@ -42,10 +41,10 @@ def test_f_is_a_best_one_of_all_rows_of_tiles(m, n, k, dtype, memory, link):
     """Or the faster device's rows, if no split gains enough over that."""
     profile = make_small_machine(in_gbytes_per_second=link)
     plan = choose_plan(GemmProblem(m, n, k, dtype, memory), profile)
-    times, tile_m = plan.times, plan.times.alone.spec.tile.m
+    tile_m = plan.side.spec.tile.m
 
     def find_seconds(f):
-        return times.find_seconds(times.price(f))
+        return plan.give_cpu(f).chosen_seconds
 
     alone_seconds = min(find_seconds(0), find_seconds(m))
     split_seconds = min(map(find_seconds, range(m - tile_m, 0, -tile_m)), default=alone_seconds)
@@ -62,9 +61,9 @@ def test_f_is_searched_until_a_row_of_tiles_comes_again(device, threads, shape):
     """Here the bound of the GPUs' time is too short at one row, and too long at the next."""
     problem = GemmProblem(*shape, "float64", "pinned")
     plan = choose_plan(problem, find_preset_profile(device, threads))
-    times, tile_m = plan.times, plan.spec.tile.m
+    tile_m = plan.spec.tile.m
     rows = range(problem.m - tile_m, 0, -tile_m)
-    assert plan.chosen_seconds <= 1.001 * min(times.find_seconds(times.price(f)) for f in rows)
+    assert plan.chosen_seconds <= 1.001 * min(plan.give_cpu(f).chosen_seconds for f in rows)
 
 
 @settings(max_examples=60, deadline=None)
@@ -94,7 +93,7 @@ def test_a_split_promises_its_gain_over_the_better_device(problem, profile, sms)
     promised = (1 - SPLIT_GAIN[problem.memory]) * min(gpu, cpu)
     assert plan.chosen_seconds <= (promised if 0 < plan.f < problem.m else min(gpu, cpu))
     if plan.refused is not None:
-        assert promised < plan.refused.seconds < min(gpu, cpu)
+        assert promised < plan.refused.chosen_seconds < min(gpu, cpu)
 
 
 def rate_cpu(gflops):
@@ -115,7 +114,7 @@ def test_a_split_that_gains_too_little_is_told():
     assert refused
     for plan in refused:
         assert plan.f == 0
-        assert 0.95 * plan.chosen_seconds < plan.refused.seconds < plan.chosen_seconds
+        assert 0.95 * plan.chosen_seconds < plan.refused.chosen_seconds < plan.chosen_seconds
 
 
 @pytest.mark.parametrize(
@@ -133,10 +132,9 @@ def test_a_wave_has_slots_on_the_multiprocessors_that_are_held(kernel, slots):
 @given(problem=problems, profile=presets, sms=st.sampled_from([None, 8]))
 def test_the_list_of_parts_that_is_priced_is_the_one_that_runs(problem, profile, sms):
     plan = choose_plan(problem, profile, PlanOptions(sms=sms))
-    side = plan.times.in_split if plan.f else plan.times.alone
     for part in plan.gpu_parts:
-        steps = cut_steps(part.problem, part.cut, side.members[0].memory_bytes).steps
-        spans = side.trace(part)
+        steps = cut_steps(part.problem, part.cut, part.gpu.memory_bytes).steps
+        spans = part.trace()
         run = [(step.rows, step.columns, step.depth, step.begins_b) for step in steps]
         assert [tuple(span.part) for span in spans] == run
         assert spans[-1].copy_out[1] == part.seconds

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.scheduler.profiles import H200, find_preset_profile, make_small_machine
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
-from wavetrim.scheduler.planning.drawing import describe_curve, list_edges, list_queues
+from wavetrim.scheduler.planning.drawing import describe_curve, describe_schedule, list_edges
 from wavetrim.scheduler.problem import MEMORIES, GemmProblem
 
 TWO = find_preset_profile("H100 SXM x2")
@@ -35,7 +35,7 @@ def test_the_curve_rises_in_f_with_both_ends_and_the_chosen_f(m, n, k, kernel):
 
 @pytest.mark.parametrize("plan", [SPLIT, WIDE], ids=["split", "columns"])
 def test_the_curve_has_both_ends_of_each_wave(plan):
-    problem, m = plan.times.alone.members[0].problem, plan.problem.m
+    problem, m = plan.side.members[0].problem, plan.problem.m
     drawn, edges = {point["f"] for point in describe_curve(plan)}, list_edges(plan, 0, m, most=99)
     assert {*edges, *(edge - 1 for edge in edges if edge)} <= drawn
     waves = problem.count_waves(m)
@@ -48,11 +48,14 @@ def test_the_curve_has_both_ends_of_each_wave(plan):
 @given(m=SIZES, n=SIZES, k=SIZES, memory=st.sampled_from(MEMORIES), f=st.sampled_from(["auto", 1]))
 def test_queues_are_within_the_predicted_seconds_and_compute_all_of_c(m, n, k, memory, f):
     plan = choose_plan(GemmProblem(m, n, k, memory=memory), TWO, PlanOptions(f=f))
-    queues = list_queues(plan)
-    total_seconds = plan.predicted.total_seconds * (1 + 1e-9)
-    for queue in queues:
-        assert all(before.end <= after.begin for before, after in pairwise(queue.spans))
-        assert all(0 <= span.begin <= span.end <= total_seconds for span in queue.spans)
-    done = [span for queue in queues if queue.work in ("kernel", "cpu") for span in queue.spans]
-    assert sum(len(span.rows) * len(span.columns) * span.depth for span in done) == m * n * k
-    assert all(span.rows.stop <= m and span.columns.stop <= n for span in done)
+    done = []
+    for queue in describe_schedule(plan):
+        spans = queue["spans"]
+        times = [(span["begin_seconds"], span["end_seconds"]) for span in spans]
+        assert all(before[1] <= after[0] for before, after in pairwise(times))
+        assert all(0 <= begin <= end for begin, end in times)
+        assert times[-1][1] <= plan.predicted.total_seconds * (1 + 1e-9)
+        done += spans if queue["queue"] in ("kernel", "cpu") else []
+    assert sum(span["rows"] * span["columns"] * span["depth"] for span in done) == m * n * k
+    assert all(span["first_row"] + span["rows"] <= m for span in done)
+    assert all(span["first_column"] + span["columns"] <= n for span in done)

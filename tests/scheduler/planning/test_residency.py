@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from tests.scheduler.profiles import find_preset_profile
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.planning.choice import SPLIT_GAIN, choose_plan
 from wavetrim.scheduler.planning.description import describe_plan
-from wavetrim.scheduler.planning.drawing import list_queues
+from wavetrim.scheduler.planning.drawing import describe_schedule
 from wavetrim.scheduler.planning.residency import Savings, find_fetch_seconds
-from wavetrim.scheduler.planning.split import SPLIT_GAIN
 from wavetrim.scheduler.problem import GemmProblem
 
 ONE = find_preset_profile("H100 SXM")
@@ -38,8 +37,8 @@ def test_a_thin_product_takes_a_quarter_of_its_time_with_a_resident_b():
     assert resident.f == 0
     assert describe_plan(resident)["resident"] is True
     assert describe_plan(plain)["resident"] is False
-    copies_in, *_ = list_queues(resident)
-    copied = sum(span.end - span.begin for span in copies_in.spans)
+    copies_in, *_ = describe_schedule(resident)
+    copied = sum(span["end_seconds"] - span["begin_seconds"] for span in copies_in["spans"])
     assert copied < 1.5 * THIN.m * THIN.a_row_bytes / (55e9)
 
 

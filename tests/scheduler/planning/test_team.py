@@ -50,7 +50,9 @@ def test_parts_tile_c_and_more_gpus_are_never_slower(m, n, k, dtype, machine, me
     for device in ("0", "1"):
         alone = choose_plan(problem, profile, PlanOptions(f=f, devices=device))
         assert plan.chosen_seconds <= alone.chosen_seconds
-    assert plan.prices.gpu_seconds == max((part.seconds for part in plan.gpu_parts), default=0.0)
+    assert plan.uncorrected.gpu_seconds == max(
+        (part.seconds for part in plan.gpu_parts), default=0.0
+    )
 
 
 def test_a_faster_gpu_takes_more_rows_so_that_both_end_together():

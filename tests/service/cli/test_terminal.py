@@ -5,6 +5,7 @@ import io
 import re
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,8 +14,7 @@ from rich.console import Console
 
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.planning.drawing import Queue, Span
-from wavetrim.scheduler.planning.split import Prediction
+from wavetrim.scheduler.planning.plan import Prediction
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.service.cli.terminal.display import show_bytes, show_share
@@ -64,14 +64,20 @@ def test_each_wave_is_a_line_of_the_plot_and_the_axis_tells_them_apart() -> None
     assert len({*labels} - {"0 s"}) == len(labels) == 6
 
 
+def make_queue(device: str, work: str, *spans: tuple[float, float]) -> dict[str, Any]:
+    """A queue of a plan's schedule."""
+    told = [{"begin_seconds": begin, "end_seconds": end} for begin, end in spans]
+    return {"device": device, "queue": work, "spans": told}
+
+
 def test_a_queue_is_a_line_of_the_timeline_named_by_its_gpu_and_a_wait_is_a_gap() -> None:
     queues = [
-        Queue("cuda:0", "copy in", (Span(0.0, 1.0),)),
-        Queue("cuda:0", "kernel", (Span(1.0, 2.0), Span(3.0, 3.1), Span(3.5, 4.0))),
+        make_queue("cuda:0", "copy in", (0.0, 1.0)),
+        make_queue("cuda:0", "kernel", (1.0, 2.0), (3.0, 3.1), (3.5, 4.0)),
     ]
     drawn = draw_timeline(queues, width=17).plain.splitlines()
     assert drawn == ["copy in  ██", "kernel     ██  ▂█", "         0 4.00 s"]
-    queues += [Queue("cuda:2", "kernel", (Span(0.0, 1.0),)), Queue("cpu", "cpu", (Span(0.0, 1.0),))]
+    queues += [make_queue("cuda:2", "kernel", (0.0, 1.0)), make_queue("cpu", "cpu", (0.0, 1.0))]
     names = [line.partition("  ")[0] for line in draw_timeline(queues, width=40).plain.splitlines()]
     assert [name.rstrip(" ▂█") for name in names[:4]] == [
         "cuda:0 copy in", "cuda:0 kernel", "cuda:2 kernel", "CPU",
