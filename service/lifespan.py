@@ -64,6 +64,7 @@ async def _run(parts: Parts) -> AsyncIterator[None]:
         for process in parts.fleet.processes:
             await process.stop()
         await run_to_end(parts.writer.close)
+        await run_to_end(parts.matrices.unsynced.close)
         await run_to_end(parts.commits.close)
         parts.matrices.cache.clear()
         await making

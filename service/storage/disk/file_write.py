@@ -33,7 +33,7 @@ PAGE_BYTES: Final = 4096
 
 SMALL_BYTES: Final = 2**18
 """A file below this goes through the cache as a whole, and waits for no commit; chosen: what that
-costs is more than it takes to write the file."""
+costs is more than it takes to write the file. Its sync may be shared (`unsynced_files`)."""
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ class FileWrite:
 
     Attributes:
         writer: As given.
+        is_small: Whether it is below `SMALL_BYTES`.
         error: Why the file was given up; None if it was not. `finish` raises it.
     """
 
@@ -70,7 +71,7 @@ class FileWrite:
     ) -> None:
         self.writer = writer
         self._path = path
-        self._size_bytes, self._is_small = size_bytes, size_bytes < SMALL_BYTES
+        self._size_bytes, self.is_small = size_bytes, size_bytes < SMALL_BYTES
         self._extending = extending
         self._growing = growing
         self._file: int | None = None
@@ -94,14 +95,18 @@ class FileWrite:
         """
         return self._do(lambda: self._write(offset, view), len(view))
 
-    def finish(self, name: Path | None = None) -> Future[int]:
+    def finish(self, name: Path | None = None, *, syncs: bool = True) -> Future[int]:
         """Makes the file durable, under its final name if one is given.
+
+        Args:
+            name: Its final name.
+            syncs: False for a file that another sync makes durable.
 
         Returns:
             The CRC-32 of the whole file. Raises OSError if the file cannot be written or not all of
             its bytes were; it is removed then.
         """
-        return self._do(lambda: self._finish(name))
+        return self._do(lambda: self._finish(name, syncs=syncs))
 
     def abort(self) -> Future[None]:
         """Gives the file up and removes it; once the future is done, its memory is not used."""
@@ -131,7 +136,7 @@ class FileWrite:
         self._is_ours = True
         try:
             flags = os.O_WRONLY | os.O_DIRECT | THIS_FILE
-            self._direct = None if self._is_small else os.open(self._path, flags)
+            self._direct = None if self.is_small else os.open(self._path, flags)
         except OSError:  # this file system has only its cache
             self._direct = None
         if not self._growing:
@@ -151,7 +156,7 @@ class FileWrite:
         end = offset + len(view)
         if end > self._made_bytes:
             self._take_blocks(find_next_length(self._made_bytes, end, self._size_bytes))
-        if not self._is_small:
+        if not self.is_small:
             self.writer.yield_to_commits()
         first = -(-offset // PAGE_BYTES) * PAGE_BYTES
         last = max(first, end // PAGE_BYTES * PAGE_BYTES)
@@ -165,17 +170,36 @@ class FileWrite:
     def _write_cached(self, offset: int, view: memoryview) -> None:
         assert self._file is not None, "a file is made first"
         write_whole(self._file, view, offset)
-        if view and not self._is_small:  # else the system would write it when the file is finished
+        if view and not self.is_small:  # else the system would write it when the file is finished
             os.posix_fadvise(self._file, offset, len(view), os.POSIX_FADV_DONTNEED)
 
     def _sync(self) -> None:
         assert self._file is not None, "a file is made first"
         os.fsync(self._file)
+        self._expect_name()
+
+    def _expect_name(self) -> None:
+        assert self._file is not None, "a file is made first"
         if not os.path.samestat(os.fstat(self._file), self._path.lstat()):
             raise OSError(errno.ESTALE, "another file has its name now", str(self._path))
 
-    def _finish(self, name: Path | None) -> int:
+    def _finish(self, name: Path | None, *, syncs: bool) -> int:
         crc32 = self._join_checksums()
+        if syncs:
+            self._sync_or_rewrite()
+        else:
+            self._expect_name()
+        self._close()
+        if name is not None:
+            self._path.rename(name)
+            self._path = name
+        if syncs:
+            flush(self._path.parent)
+        self._pieces.clear()
+        return crc32
+
+    def _sync_or_rewrite(self) -> None:
+        """Sync the file; if that fails, write it anew from memory, once."""
         try:
             self._sync()
         except OSError as error:
@@ -186,13 +210,6 @@ class FileWrite:
             for offset, (view, _) in self._pieces.items():
                 self._write_bytes(offset, view)
             self._sync()
-        self._close()
-        if name is not None:
-            self._path.rename(name)
-            self._path = name
-        flush(self._path.parent)
-        self._pieces.clear()
-        return crc32
 
     def _join_checksums(self) -> int:
         """The file's checksum from those of its pieces."""

@@ -39,6 +39,8 @@ class Draft:
         hold: As given.
         view: Memory of its whole .npy file, with the header filled in.
         file: Its file that is being written, if it has one.
+        content: The bytes that are committed with its row, as its file is not synced; None for
+            others.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Draft:
         self._written: set[int] = set()
         is_written = on_disk and not isinstance(hold.extent, MappedFile)
         self.file = self._begin_file() if is_written else None
+        self.content: memoryview | None = None
 
     async def write(self, begin: int, end: int) -> None:
         """Have bytes of the view written to disk; they must not change any more.
@@ -159,12 +162,19 @@ class Draft:
         )
 
     async def _finish(self) -> int | None:
-        """Make its file durable under its name; returns the file's CRC-32, None without one."""
+        """Give its file its name, durable unless its bytes are committed with its row.
+
+        Returns:
+            The CRC-32 of the file; None without one.
+        """
         if isinstance(self.hold.extent, MappedFile):
             return await run_to_end(self.hold.extent.finish, self.matrix.path)
         if self.file is None:
             return None
-        return await asyncio.shield(asyncio.wrap_future(self.file.finish(self.matrix.path)))
+        if self.file.is_small and self._drafts.store.unsynced.has_room:
+            self.content = self.view
+        finished = self.file.finish(self.matrix.path, syncs=self.content is None)
+        return await asyncio.shield(asyncio.wrap_future(finished))
 
     def _explain(self, error: BaseException) -> BaseException:
         if isinstance(error, OSError):

@@ -1,7 +1,7 @@
 """The store of matrices: bytes in memory, on disk, or both; and a row each in the database.
 
-The row is added last. So a row always has a whole file, and a file without a row was left by a
-crash, or its database was lost.
+The row is added last. So a row always has a whole file, or the file's bytes in the database as well
+(`disk/unsynced_files.py`). A file without a row was left by a crash, or its database was lost.
 """
 
 import os
@@ -22,6 +22,7 @@ from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.disk.disk_space import DiskSpace
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
 from wavetrim.service.storage.disk.new_file import remove
+from wavetrim.service.storage.disk.unsynced_files import UnsyncedFiles
 from wavetrim.service.storage.errors import MatrixNotFound
 from wavetrim.service.storage.folder.sweep import sweep_folder
 from wavetrim.service.storage.matrices.cache import MatrixCache
@@ -69,6 +70,7 @@ class MatrixStore:
         drafts: Begins matrices that are not stored yet.
         cache: The matrices that lie in the arena.
         space: What the files take of the disk.
+        unsynced: Those that wait for a sync.
         checks: Checks whether files are as they were stored.
         stored: How many bytes each owner has.
         on_removed: Each is called with the id of a removed matrix, from any thread.
@@ -98,6 +100,7 @@ class MatrixStore:
         self.space = DiskSpace(
             database, folder, max_storage_bytes=max_storage_bytes, reserve_bytes=reserve_bytes
         )
+        self.unsynced = UnsyncedFiles(database, self.commits, folder)
         self.cache = MatrixCache()
         self.arena.evict = self.cache.evict
         self._known = LastUsed[str, Matrix](_KNOWN)
@@ -240,11 +243,12 @@ class MatrixStore:
             removed += batch
 
     def sweep(self) -> None:
-        """Clears up after an earlier run, as `sweep_folder` does.
+        """Clears up after an earlier run, as `sweep_folder` does, and restores unsynced files.
 
         To be called once, before anything is allocated and before any job runs again.
         """
         sweep_folder(self.database, self.folder)
+        self.unsynced.start()
         self.space.doubt()
 
     def note_stored(self, matrix: Matrix, written: os.stat_result | None) -> None:
