@@ -1,7 +1,8 @@
 """A file that is written in pieces, in any order, and durable when it is finished.
 
 Whole pages go past the system's cache (O_DIRECT), if they lie in memory as in the file: the disk
-then reads the caller's memory itself. The rest, and small files, go through the cache.
+then reads the caller's memory itself. The rest goes through the cache. Small files have a way of
+their own (`unsynced_files`).
 
 The caller keeps the memory of all pieces until `finish` is done: after a failed sync it is not
 known what the disk holds, so the whole file is written once more before the error is reported.
@@ -31,10 +32,6 @@ from wavetrim.service.storage.disk.new_file import (
 T = TypeVar("T")
 PAGE_BYTES: Final = 4096
 
-SMALL_BYTES: Final = 2**18
-"""A file below this goes through the cache as a whole, and waits for no commit; chosen: what that
-costs is more than it takes to write the file. Its sync may be shared (`unsynced_files`)."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -56,7 +53,6 @@ class FileWrite:
 
     Attributes:
         writer: As given.
-        is_small: Whether it is below `SMALL_BYTES`.
         error: Why the file was given up; None if it was not. `finish` raises it.
     """
 
@@ -71,7 +67,7 @@ class FileWrite:
     ) -> None:
         self.writer = writer
         self._path = path
-        self._size_bytes, self.is_small = size_bytes, size_bytes < SMALL_BYTES
+        self._size_bytes = size_bytes
         self._extending = extending
         self._growing = growing
         self._file: int | None = None
@@ -95,18 +91,14 @@ class FileWrite:
         """
         return self._do(lambda: self._write(offset, view), len(view))
 
-    def finish(self, name: Path | None = None, *, syncs: bool = True) -> Future[int]:
+    def finish(self, name: Path | None = None) -> Future[int]:
         """Makes the file durable, under its final name if one is given.
-
-        Args:
-            name: Its final name.
-            syncs: False for a file that another sync makes durable.
 
         Returns:
             The CRC-32 of the whole file. Raises OSError if the file cannot be written or not all of
             its bytes were; it is removed then.
         """
-        return self._do(lambda: self._finish(name, syncs=syncs))
+        return self._do(lambda: self._finish(name))
 
     def abort(self) -> Future[None]:
         """Gives the file up and removes it; once the future is done, its memory is not used."""
@@ -136,7 +128,7 @@ class FileWrite:
         self._is_ours = True
         try:
             flags = os.O_WRONLY | os.O_DIRECT | THIS_FILE
-            self._direct = None if self.is_small else os.open(self._path, flags)
+            self._direct = os.open(self._path, flags)
         except OSError:  # this file system has only its cache
             self._direct = None
         if not self._growing:
@@ -156,8 +148,7 @@ class FileWrite:
         end = offset + len(view)
         if end > self._made_bytes:
             self._take_blocks(find_next_length(self._made_bytes, end, self._size_bytes))
-        if not self.is_small:
-            self.writer.yield_to_commits()
+        self.writer.yield_to_commits()
         first = -(-offset // PAGE_BYTES) * PAGE_BYTES
         last = max(first, end // PAGE_BYTES * PAGE_BYTES)
         if self._direct is None or (_find_address(view) - offset) % PAGE_BYTES:
@@ -170,36 +161,17 @@ class FileWrite:
     def _write_cached(self, offset: int, view: memoryview) -> None:
         assert self._file is not None, "a file is made first"
         write_whole(self._file, view, offset)
-        if view and not self.is_small:  # else the system would write it when the file is finished
+        if view:
             os.posix_fadvise(self._file, offset, len(view), os.POSIX_FADV_DONTNEED)
 
     def _sync(self) -> None:
         assert self._file is not None, "a file is made first"
         os.fsync(self._file)
-        self._expect_name()
-
-    def _expect_name(self) -> None:
-        assert self._file is not None, "a file is made first"
         if not os.path.samestat(os.fstat(self._file), self._path.lstat()):
             raise OSError(errno.ESTALE, "another file has its name now", str(self._path))
 
-    def _finish(self, name: Path | None, *, syncs: bool) -> int:
+    def _finish(self, name: Path | None) -> int:
         crc32 = self._join_checksums()
-        if syncs:
-            self._sync_or_rewrite()
-        else:
-            self._expect_name()
-        self._close()
-        if name is not None:
-            self._path.rename(name)
-            self._path = name
-        if syncs:
-            flush(self._path.parent)
-        self._pieces.clear()
-        return crc32
-
-    def _sync_or_rewrite(self) -> None:
-        """Sync the file; if that fails, write it anew from memory, once."""
         try:
             self._sync()
         except OSError as error:
@@ -210,6 +182,13 @@ class FileWrite:
             for offset, (view, _) in self._pieces.items():
                 self._write_bytes(offset, view)
             self._sync()
+        self._close()
+        if name is not None:
+            self._path.rename(name)
+            self._path = name
+        flush(self._path.parent)
+        self._pieces.clear()
+        return crc32
 
     def _join_checksums(self) -> int:
         """The file's checksum from those of its pieces."""

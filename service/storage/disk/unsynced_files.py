@@ -10,7 +10,7 @@ import ctypes
 import logging
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -18,18 +18,18 @@ from typing import Final
 from sqlalchemy import Connection, Engine, bindparam, delete, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.service.storage.database.database import reading
+from wavetrim.service.storage.database.database import reading, split
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.tables import unsynced_files
 from wavetrim.service.storage.disk.new_file import THIS_FILE, flush, write_whole
 
 logger = logging.getLogger(__name__)
 
+SMALL_BYTES: Final = 2**18
+"""Files below this share their syncs; chosen: to write them once more costs less than a sync."""
+
 MOST_BYTES: Final = 32 * 2**20
 """Bytes of files that wait for a sync; chosen: half of what the disk keeps for the database."""
-
-_AT_ONCE: Final = 500
-"""Files that one statement names; chosen, below what SQLite takes."""
 
 _ADDED: Final = insert(unsynced_files)
 _NAMED: Final = unsynced_files.c.matrix.in_(bindparam("ids", expanding=True))
@@ -53,10 +53,10 @@ class UnsyncedFiles:
         self._lock = threading.Lock()
         self._descriptor: int | None = None
 
-    @property
-    def has_room(self) -> bool:
-        """Whether one more file may wait for a sync; others have one of their own."""
-        return self._descriptor is not None and self._waiting_bytes < MOST_BYTES
+    def takes(self, size_bytes: int) -> bool:
+        """Whether a file may wait for a sync; others have one of their own."""
+        has_room = self._descriptor is not None and self._waiting_bytes < MOST_BYTES
+        return has_room and size_bytes < SMALL_BYTES
 
     def start(self) -> None:
         """Write anew what an earlier run has left, and let files wait from now on.
@@ -114,18 +114,40 @@ class UnsyncedFiles:
 
     def _write_anew(self, ids: Sequence[str]) -> None:
         """Write files once more, each as a whole, from the bytes in the database."""
-        for some in _split(ids):
+        for some in split(ids):
             with reading(self._database) as connection:
                 found = connection.execute(_FOUND, {"ids": some}).all()
             for matrix_id, content in found:
-                _replace(self._folder / f"{matrix_id}.npy", content)
+                path = self._folder / f"{matrix_id}.npy"
+                path.with_suffix(".part").unlink(missing_ok=True)
+                write_file(path, memoryview(content), syncs=True)
         if ids:
             flush(self._folder)
 
     def _forget(self, ids: Sequence[str]) -> None:
-        for some in _split(ids):
+        for some in split(ids):
             forget = partial(Connection.execute, statement=_FORGOTTEN, parameters={"ids": some})
             self._commits.add(forget, durable=False).result()
+
+
+def write_file(path: Path, content: memoryview, *, syncs: bool) -> None:
+    """Write a file as a whole, in place of what is there under its name.
+
+    Raises:
+        OSError: It cannot be written; what was there stays. Or another one begins it.
+    """
+    new = path.with_suffix(".part")
+    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | THIS_FILE, 0o600)
+    try:
+        write_whole(file, content, 0)
+        if syncs:
+            os.fsync(file)
+        new.rename(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(file)
 
 
 def add_contents(connection: Connection, contents: Sequence[tuple[str, memoryview]]) -> None:
@@ -133,11 +155,6 @@ def add_contents(connection: Connection, contents: Sequence[tuple[str, memoryvie
     if contents:
         rows = [{"matrix": matrix_id, "content": content} for matrix_id, content in contents]
         connection.execute(_ADDED, rows)
-
-
-def _split(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    for first in range(0, len(ids), _AT_ONCE):
-        yield ids[first : first + _AT_ONCE]
 
 
 def _sync_file_system(descriptor: int) -> None:
@@ -149,16 +166,3 @@ def _sync_file_system(descriptor: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syncfs(descriptor):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file as a whole, in place of what is there under its name."""
-    new = path.with_suffix(".part")
-    new.unlink(missing_ok=True)
-    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | THIS_FILE, 0o600)
-    try:
-        write_whole(file, memoryview(content), 0)
-        os.fsync(file)
-    finally:
-        os.close(file)
-    new.rename(path)

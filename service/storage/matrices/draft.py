@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 from anyio import CancelScope
 
-from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
+from wavetrim.service.storage.disk.checksum import update_crc32
+from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES, DiskWriter
 from wavetrim.service.storage.disk.file_write import FileWrite
+from wavetrim.service.storage.disk.new_file import remove
+from wavetrim.service.storage.disk.unsynced_files import write_file
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.matrices.npy import format_header
 from wavetrim.service.storage.memory.extent import Hold
 from wavetrim.service.storage.memory.mapped_file import MappedFile
-from wavetrim.service.threads import run_to_end
+from wavetrim.service.threads import await_end, run_to_end
 
 if TYPE_CHECKING:
     from wavetrim.service.storage.matrices.drafts import Drafts, Settle
@@ -39,8 +42,8 @@ class Draft:
         hold: As given.
         view: Memory of its whole .npy file, with the header filled in.
         file: Its file that is being written, if it has one.
-        content: The bytes that are committed with its row, as its file is not synced; None for
-            others.
+        content: The bytes of a small one, whose file is written as a whole when it is published.
+            They are committed with its row, as the file is not synced. None for others.
     """
 
     def __init__(
@@ -61,8 +64,9 @@ class Draft:
         self._growing = growing
         self._written: set[int] = set()
         is_written = on_disk and not isinstance(hold.extent, MappedFile)
-        self.file = self._begin_file() if is_written else None
-        self.content: memoryview | None = None
+        is_small = is_written and drafts.store.unsynced.takes(matrix.size_bytes)
+        self.content = self.view if is_small else None
+        self.file = self._begin_file() if is_written and not is_small else None
 
     async def write(self, begin: int, end: int) -> None:
         """Have bytes of the view written to disk; they must not change any more.
@@ -147,14 +151,20 @@ class Draft:
         if self.file is not None:
             with CancelScope(shield=True):  # until then its memory is read
                 await asyncio.wait({asyncio.wrap_future(self.file.abort())})
+        if self.content is not None:
+            await run_to_end(remove, self.matrix.path)
         self.hold.release()
         self._drafts.store.space.give(self.matrix.id)
 
-    def _begin_file(self) -> FileWrite:
+    @property
+    def _writer(self) -> DiskWriter:
         writer = self._drafts.store.writer
         assert writer is not None, "there is an arena, and so a writer"
+        return writer
+
+    def _begin_file(self) -> FileWrite:
         return FileWrite(
-            writer,
+            self._writer,
             self.matrix.unfinished,
             self.matrix.size_bytes,
             extending=partial(self._drafts.extending, self.matrix),
@@ -169,12 +179,16 @@ class Draft:
         """
         if isinstance(self.hold.extent, MappedFile):
             return await run_to_end(self.hold.extent.finish, self.matrix.path)
+        if self.content is not None:
+            return await await_end(self._writer.add(self._write_small))
         if self.file is None:
             return None
-        if self.file.is_small and self._drafts.store.unsynced.has_room:
-            self.content = self.view
-        finished = self.file.finish(self.matrix.path, syncs=self.content is None)
-        return await asyncio.shield(asyncio.wrap_future(finished))
+        return await asyncio.shield(asyncio.wrap_future(self.file.finish(self.matrix.path)))
+
+    def _write_small(self) -> int:
+        with self._drafts.extending(self.matrix, self.matrix.size_bytes):
+            write_file(self.matrix.path, self.view, syncs=False)
+        return update_crc32(self.view)
 
     def _explain(self, error: BaseException) -> BaseException:
         if isinstance(error, OSError):
