@@ -8,8 +8,8 @@ from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.errors import CursorUnknown
 from wavetrim.service.jobs.errors import JobNotFound
 from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
-from wavetrim.service.jobs.table.rows import is_in_state, read_job, split
-from wavetrim.service.storage.database.database import reading
+from wavetrim.service.jobs.table.rows import is_in_state, read_job
+from wavetrim.service.storage.database.database import reading, split
 from wavetrim.service.storage.database.ownership import is_owned
 from wavetrim.service.storage.database.tables import job_labels, jobs
 
