@@ -9,7 +9,7 @@ import errno
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,7 +77,8 @@ class StoredBytes:
             StorageFull: There is no space for the whole of it now: by the setting, or on the disk.
             StorageFailed: The folder is away.
         """
-        with self._quota_lock:  # so that two do not take the same bytes
+        # Of owners with a quota one at a time, so that two do not take the same bytes.
+        with self._quota_lock if matrix.owner else nullcontext():
             if matrix.owner:
                 self._require_quota(matrix)
             with self._lock:
