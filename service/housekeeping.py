@@ -76,7 +76,11 @@ class Housekeeping:
         between = min([_LONGEST_SECONDS, *(seconds / 4 for seconds in kept)])
         period = min(_PERIOD_SECONDS, between)
         while True:
-            for work in (self._matrices.drafts.settle_unclear, self._try_writing):
+            for work in (
+                self._matrices.drafts.settle_unclear,
+                self._matrices.unsynced.sync,
+                self._try_writing,
+            ):
                 await self._do(work)
             if time.monotonic() - self._expired_at >= between:
                 self._expired_at = time.monotonic()

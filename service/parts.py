@@ -165,7 +165,7 @@ def make_parts(frame: Frame, database: Database) -> Parts:
     fleet = Fleet(engine, cluster)
     plans, news = Plans(engine), JobNews()
     engines = EngineQueue(fleet, plans, settings.job_timeout_seconds)
-    engines.on_answer = lambda turn, _: metrics.record_lane(turn.waited_seconds, turn.request.size)
+    engines.on_answer = lambda one, _: metrics.record_lane(one.waited_seconds, one.request.size)
     metrics.engine_pid = lambda: engine.pid
     slabs = SharedSlabs(arena, fleet.processes)
     for process in fleet.processes:

@@ -21,7 +21,7 @@ from wavetrim.service.jobs.live import JobParts, LiveJob
 from wavetrim.service.jobs.posting import Posting
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.request import JobRequest
-from wavetrim.service.jobs.table.rows import split
+from wavetrim.service.storage.database.database import split
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 from wavetrim.service.threads import run_to_end
 
@@ -61,8 +61,9 @@ class Dispatcher:
         """Put the jobs that an earlier service left unfinished back into the queue, and begin."""
         for job in await run_to_end(self.jobs.requeue_interrupted):
             logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
-        for live in await run_to_end(self.posting.read_unfinished):
-            self._life.add(live)
+        # Their tries are counted, as one of them may have ended that service.
+        for job, operands in await run_to_end(self.posting.read_unfinished):
+            self._life.add(self.posting.make_live(job, operands, is_counted=True))
         self._life.start(self._life.predict_anew(self._engine))
         self._life.advance()
 
@@ -133,9 +134,9 @@ class Dispatcher:
 
     async def _find_added(self, job_ids: Sequence[str]) -> None:
         """Let the jobs of a POST wait that were added although it has failed."""
-        for live in await self._life.read(job_ids):
-            if live.job.state is JobState.QUEUED and self.live.find(live.job.id) is None:
-                self._life.add(live)
+        for job, operands in await self._life.read(job_ids):
+            if job.state is JobState.QUEUED and self.live.find(job.id) is None:
+                self._life.add(self.posting.make_live(job, operands))
         self._life.advance()
 
     async def cancel(self, job_id: str, owner: str | None = None) -> Job:
@@ -181,8 +182,7 @@ class Dispatcher:
         job = await run_to_end(self.jobs.change_priority, job_id, priority, owner)
         if (live := self.live.find(job_id)) is None:
             return job  # it has ended meanwhile
-        if live.turn is not None:
-            live.turn.change_priority(priority)
+        live.attempt.change_priority(priority)
         self.live.update(live, replace(live.job, priority=priority))
         return live.job
 

@@ -21,8 +21,8 @@ from wavetrim.service.jobs.estimate import (
 )
 from wavetrim.service.jobs.inline import INLINE_SECONDS
 from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
-from wavetrim.service.jobs.lanes.turn import Turn
 from wavetrim.service.jobs.live import LiveJob, LiveJobs
 from wavetrim.service.jobs.order import Waits
 from wavetrim.service.jobs.past import LEAST_AHEAD, Span
@@ -69,10 +69,10 @@ class Ends:
     def accept(self, jobs: Sequence[LiveJob]) -> None:
         """Remember what is told of jobs that were just accepted."""
         for one in jobs:
-            if one.turn is not None and one.turn.queue is not None:
-                self._look(one, one.turn)
+            if one.attempt.queue is not None:
+                self._look(one)
 
-    def foresee(self, candidate: Turn) -> Expected:
+    def foresee(self, candidate: Attempt) -> Expected:
         """What would be told of a product if it were posted now."""
         return self._find(candidate, candidate.predicted_seconds <= INLINE_SECONDS).expected
 
@@ -81,13 +81,13 @@ class Ends:
         one = self._live.find(job.id)
         if one is None or job.state.finished:
             return None
-        if one.turn is None:
+        if job.awaited:
             return self._tell_dependent(one)
         now = read_clock()
         if job.state is JobState.RUNNING and job.started_at is not None:
-            return self._tell_running(one, one.turn, now, job.started_at)
+            return self._tell_running(one, now, job.started_at)
         if one.answer is None or now - one.answer.at > KEPT_SECONDS:
-            return self._look(one, one.turn)
+            return self._look(one)
         return one.answer.expected
 
     def _tell_dependent(self, job: LiveJob) -> Expected:
@@ -98,35 +98,35 @@ class Ends:
             if (name := left.pop()) in before or (other := self._live.find(name)) is None:
                 continue
             before.add(name)
-            if other.turn is None:
-                own_seconds += max(LEAST_AHEAD, other.predicted_seconds)
+            if other.job.awaited:
+                own_seconds += max(LEAST_AHEAD, other.attempt.predicted_seconds)
                 left += other.job.awaited
             elif (told := self.tell(other.job)) is not None:
                 begins = Span(*map(max, begins, told.ends))
         begins = _delay(begins, own_seconds)
         results = "result of 1 job" if len(before) == 1 else f"results of {len(before)} jobs"
         reason = f"waits for the {results}{self._note}"
-        ends = _delay(begins, max(LEAST_AHEAD, job.predicted_seconds))
+        ends = _delay(begins, max(LEAST_AHEAD, job.attempt.predicted_seconds))
         return Expected(len(before), begins, ends, reason)
 
     def find_left(self) -> float:
         """Seconds until the next product should begin."""
         running = self._engines.list_running()
         now = read_clock()
-        return sum(self._find_left(turn, now) for turn in running) / _count_abreast(running)
+        return sum(self._find_left(attempt, now) for attempt in running) / _count_abreast(running)
 
     def learn(self, one: LiveJob, job: Job) -> None:
         """Learn from a job that has ended."""
-        turn, begun_at, ended_at = one.turn, job.started_at, job.finished_at
+        attempt, begun_at, ended_at = one.attempt, job.started_at, job.finished_at
         first_try = job.state is JobState.SUCCEEDED and job.attempts == 1
-        if turn is None or not first_try or begun_at is None or ended_at is None:
+        if not first_try or begun_at is None or ended_at is None:
             return
         if one.is_inline:
-            gap = ended_at - max(self._last_brief, turn.since)
+            gap = ended_at - max(self._last_brief, attempt.since)
             self._brief_seconds += _BRIEF_WEIGHT * (max(0.0, gap) - self._brief_seconds)
             self._last_brief = ended_at
-        elif turn.ended_at is not None:
-            self._past.learn_trail(turn.kind, ended_at - turn.ended_at)
+        elif attempt.ended_at is not None:
+            self._past.learn_trail(attempt.kind, ended_at - attempt.ended_at)
         if one.told is None:
             return
         told = one.told
@@ -134,30 +134,30 @@ class Ends:
             self._past.learn_lead(begun_at - told.at)
         self._past.learn_end((told.at, told.begin, told.end), begun=begun_at, ended=ended_at)
 
-    def _look(self, one: LiveJob, turn: Turn) -> Expected:
+    def _look(self, one: LiveJob) -> Expected:
         """Find an answer anew; the first one is what was told, unless no engine was there yet."""
-        answer = self._find(turn, one.is_inline)
+        answer = self._find(one.attempt, one.is_inline)
         if one.answer is None and self._engines.is_ready:
             one.told = answer
         one.answer = answer
         return answer.expected
 
-    def _find(self, job: Turn, is_brief: bool) -> Answer:
+    def _find(self, job: Attempt, is_brief: bool) -> Answer:
         """The answer about a job that waits."""
         now, past = read_clock(), self._past
         if is_brief:
-            queue, running = self._live.brief, list[Turn]()
+            queue, running = self._live.brief, list[Attempt]()
             left_seconds = self._brief_seconds * sum(one.is_inline for one in self._live.running)
             lead, seconds = 0.0, self._brief_seconds
         else:
             queue, running = self._engines.queue, self._engines.list_running()
-            left_seconds = sum(self._find_left(turn, now) for turn in running)
+            left_seconds = sum(self._find_left(attempt, now) for attempt in running)
             lead, seconds = past.find_lead(), past.find_seconds(job.kind, job.predicted_seconds)
             seconds += past.find_trail(job.kind)
         ahead = self._find_ahead(job, queue, left_seconds, now=now, abreast=_count_abreast(running))
         begin = now + max(ahead.seconds, lead)
         end = begin + seconds
-        own = ahead.own + sum(turn.caller == job.caller for turn in running)
+        own = ahead.own + sum(attempt.caller == job.caller for attempt in running)
         reason = "waits for the engine, which starts"
         if self._engines.is_ready:
             all_ = ahead.own + ahead.others + len(running)
@@ -192,29 +192,30 @@ class Ends:
         kinds = queue.list_kinds(caller)
         step = -(-len(kinds) // most) or 1
         groups = []
-        for turns in kinds[::step]:
+        for attempts in kinds[::step]:
             seconds = self._brief_seconds
             if queue is not self._live.brief:
-                first = turns[0]
+                first = attempts[0]
                 seconds = self._past.find_seconds(first.kind, first.predicted_seconds)
-            groups.append(make_group(turns, seconds, step))
+            groups.append(make_group(attempts, seconds, step))
         return sorted(groups, key=_find_stretch)
 
-    def _find_left(self, turn: Turn, now: float) -> float:
+    def _find_left(self, attempt: Attempt, now: float) -> float:
         """What is left of a product that runs; a late one goes on for as long as it is late."""
-        seconds = self._past.find_seconds(turn.kind, turn.predicted_seconds)
-        began_at = turn.begun_at or turn.sent_at or now
+        seconds = self._past.find_seconds(attempt.kind, attempt.predicted_seconds)
+        began_at = attempt.begun_at or attempt.sent_at or now
         return max(LEAST_AHEAD, abs(seconds - (now - began_at)))
 
-    def _tell_running(self, one: LiveJob, turn: Turn, now: float, started_at: float) -> Expected:
+    def _tell_running(self, one: LiveJob, now: float, started_at: float) -> Expected:
         """The answer about a job that runs, or whose result is written."""
-        trail = self._past.find_trail(turn.kind)
+        attempt = one.attempt
+        trail = self._past.find_trail(attempt.kind)
         if one.is_inline:
             end, reason = now + self._brief_seconds, "is computed by the service itself"
-        elif turn.ended_at is not None:
-            end, reason = turn.ended_at + trail, "its result is being written"
+        elif attempt.ended_at is not None:
+            end, reason = attempt.ended_at + trail, "its result is being written"
         else:
-            left = self._find_left(turn, now)
+            left = self._find_left(attempt, now)
             end, reason = now + left + trail, f"runs on {self._engines.devices}"
         _, ends = self._past.calibrate(now, now, end)
         begins = Span(started_at, started_at, started_at)
@@ -225,9 +226,9 @@ class Ends:
         return _YOUNG if self._past.is_young else ""
 
 
-def _count_abreast(running: Sequence[Turn]) -> int:
+def _count_abreast(running: Sequence[Attempt]) -> int:
     """How many products run at once: those that wait at an engine for its devices do not."""
-    return max(1, sum(turn.begun_at is not None for turn in running))
+    return max(1, sum(attempt.begun_at is not None for attempt in running))
 
 
 def _delay(span: Span, seconds: float) -> Span:

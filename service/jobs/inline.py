@@ -41,12 +41,12 @@ class InlineProducts:
         self._described = LastUsed[int, tuple[Plan, dict[str, Any]]](CAPACITY)
         self._executor = Executor(cache_dir=cache_dir, cpu_threads=1)
 
-    def compute(self, request: RunRequest, rooms: Sequence[Extent]) -> dict[str, Any] | None:
+    def compute(self, request: RunRequest, extents: Sequence[Extent]) -> dict[str, Any] | None:
         """Compute a product, if it is small enough.
 
         Args:
             request: The product.
-            rooms: The memory that it lies in.
+            extents: The memory that it lies in.
 
         Returns:
             The message of success, as the engine's, with `queue_seconds`; None for a product that
@@ -55,7 +55,7 @@ class InlineProducts:
         plan = self._find_plan(request) if _is_plain(request) else None
         if plan is None:
             return None
-        a, b, out = (_find_matrix(one, rooms) for one in (request.a, request.b, request.out))
+        a, b, out = (_find_matrix(one, extents) for one in (request.a, request.b, request.out))
         if a is None or b is None or out is None:
             return None
         alpha = round_factor(request.alpha, out.dtype)
@@ -105,18 +105,18 @@ def _is_plain(request: RunRequest) -> bool:
     return same and plain and not request.verify and not request.is_empty
 
 
-def _find_matrix(operand: Operand, rooms: Sequence[Extent]) -> NDArray[Any] | None:
+def _find_matrix(operand: Operand, extents: Sequence[Extent]) -> NDArray[Any] | None:
     """The matrix or the stack of an operand in the arena; None for one in a file."""
     if isinstance(operand.slab, str):
         return None
-    for room in rooms:
-        offset_bytes = operand.offset_bytes - room.offset_bytes
-        if room.slab == operand.slab and 0 <= offset_bytes < len(room.view):
+    for extent in extents:
+        offset_bytes = operand.offset_bytes - extent.offset_bytes
+        if extent.slab == operand.slab and 0 <= offset_bytes < len(extent.view):
             break
     else:
         return None
     shape, dtype = operand.shape, find_dtype(operand.dtype)
     order: Any = "F" if operand.fortran_order else "C"
     if operand.strides_bytes is None:
-        return np.ndarray(shape, dtype, room.view, offset_bytes, order=order)
-    return np.ndarray(shape, dtype, room.view, offset_bytes, operand.strides_bytes)
+        return np.ndarray(shape, dtype, extent.view, offset_bytes, order=order)
+    return np.ndarray(shape, dtype, extent.view, offset_bytes, operand.strides_bytes)

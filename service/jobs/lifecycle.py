@@ -1,4 +1,4 @@
-"""A job's way while it lives: it waits for operands, waits for its turn, runs, and ends.
+"""A job's way while it lives: it waits for operands, is queued, runs, and ends.
 
 What changes the rows of jobs that wait for others is the transaction in which these end
 (`table/ending.py`). So after each end the rows of those that wait for it are read.
@@ -21,8 +21,8 @@ from wavetrim.service.jobs.ends import Ends
 from wavetrim.service.jobs.inline import INLINE_SECONDS
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.live import JobParts, LiveJob
-from wavetrim.service.jobs.operands import Promised
-from wavetrim.service.jobs.posting import Posting, sketch
+from wavetrim.service.jobs.operands import Operands
+from wavetrim.service.jobs.posting import Posting
 from wavetrim.service.jobs.run import Runner
 from wavetrim.service.telemetry.trace import trace_parent
 from wavetrim.service.threads import run_to_end
@@ -38,9 +38,6 @@ WRITING_RUNS: Final = 16
 
 PAUSE_SECONDS: Final = 1.0
 """Between two tries to reach a database that does not answer."""
-
-_GONE: Final = (Promised(0, 0, "float32", None),) * 2 + (None,)
-"""In place of operands that are gone, which the job's run will find."""
 
 _OVERDUE: Final = "deadline", "the job did not end before its deadline"
 
@@ -91,40 +88,36 @@ class Lifecycle:
             self.start(self.look_at([live.job.id]))
 
     def _let_wait(self, live: LiveJob) -> None:
-        """Let a job whose operands are there wait for its turn."""
-        job = live.job
-        product = live.product or sketch(job.request, *(live.operands or _GONE))
-        if live.product is None or product.b_key is None:
-            live.product = replace(product, b_key=job.b)
-            live.predicted_seconds = self._plans.predict(live.product)
-        live.turn = live.make_turn()
-        live.turn.on_wanted = partial(self._begin, live)
+        """Let a job whose operands are there wait in the queue."""
+        attempt = live.attempt
+        attempt.request = replace(attempt.request, b_key=live.job.b)
+        attempt.on_wanted = partial(self._begin, live)
         self._enter_queue(live)
-        self._live.update(live, job)
+        self._live.update(live, live.job)
 
     def _enter_queue(self, live: LiveJob) -> None:
         """Let a job wait in its queue: the service computes the smallest itself."""
-        turn = live.turn
-        assert turn is not None
-        is_brief = turn.predicted_seconds <= INLINE_SECONDS
-        live.is_inline = is_brief and live.task is None and self._inline.takes(turn.request)
-        (self._live.brief if live.is_inline else self._engines.queue).add(turn)
+        attempt = live.attempt
+        is_brief = attempt.predicted_seconds <= INLINE_SECONDS
+        live.is_inline = is_brief and live.task is None and self._inline.takes(attempt.request)
+        (self._live.brief if live.is_inline else self._engines.queue).add(attempt)
 
     async def look_at(self, ids: Collection[str]) -> None:
         """Those of some jobs that wait for others: do they have all operands, or have ended?"""
-        for row in await self.read(ids):
-            job, live = row.job, self._live.find(row.job.id)
-            if live is None or live.turn is not None:
+        for job, operands in await self.read(ids):
+            live = self._live.find(job.id)
+            if live is None or not live.job.awaited:
                 continue  # it is not added yet, or was cancelled meanwhile
             if job.state.finished:
                 self.end(live, job)
             elif not job.awaited:
                 live.job = replace(job, priority=live.job.priority)
-                live.operands = row.operands
+                live.operands = operands
+                live.attempt = self._posting.make_live(live.job, operands).attempt
                 self._let_wait(live)
         self.advance()
 
-    async def read(self, ids: Collection[str]) -> list[LiveJob]:
+    async def read(self, ids: Collection[str]) -> list[tuple[Job, Operands | None]]:
         """Some jobs and their operands, as soon as the database answers."""
         while True:
             try:
@@ -137,13 +130,12 @@ class Lifecycle:
         """Plan the jobs that wait for the engine to start, once it has."""
         await engine.wait_ready()
         for live in tuple(self._live):
-            if (turn := live.turn) is None:
-                continue
+            attempt = live.attempt
             with suppress(FieldError):
-                await self._plans.plan_once(turn.request)
-            if turn.queue is not None:
-                turn.queue.remove(turn)
-                turn.predicted_seconds = self._plans.predict(turn.request)
+                await self._plans.plan_once(attempt.request)
+            if attempt.queue is not None:
+                attempt.queue.remove(attempt)
+                attempt.predicted_seconds = self._plans.predict(attempt.request)
                 self._enter_queue(live)
         self.advance()
 
@@ -153,12 +145,12 @@ class Lifecycle:
             return
         brief = self._live.brief
         while brief and self._live.count_running(is_inline=True) < INLINE_RUNS:
-            (turn,) = brief.list_first(1)
-            brief.begin(turn)
-            turn.on_wanted()
+            (attempt,) = brief.list_first(1)
+            brief.begin(attempt)
+            attempt.on_wanted()
         engines = self._engines
-        for turn in engines.queue.list_first(max(1, engines.most_runs - engines.running)):
-            turn.on_wanted()
+        for attempt in engines.queue.list_first(max(1, engines.most_runs - engines.running)):
+            attempt.on_wanted()
 
     def _begin(self, live: LiveJob) -> None:
         """Bring a job into memory, unless that has begun, or many results are being written."""
@@ -188,8 +180,7 @@ class Lifecycle:
             self.end(live, ended)
         else:
             self._live.remove(live)
-            again = LiveJob(ended, None, live.product, live.predicted_seconds)
-            again.is_counted = live.is_counted
+            again = self._posting.make_live(ended, live.operands, is_counted=live.is_counted)
             self.add(again)
         self.advance()
 
@@ -201,7 +192,7 @@ class Lifecycle:
         while True:
             try:
                 if isinstance(error, SQLAlchemyError):
-                    return await run_to_end(self._jobs.settle, job)
+                    return await run_to_end(self._jobs.break_off, job, counts=True)
                 message = "an unexpected error; the service's log has the details"
                 return await run_to_end(self._jobs.fail, job, "internal", message)
             except SQLAlchemyError:
@@ -239,13 +230,13 @@ class Lifecycle:
         self._ends.learn(live, ended)
         self._record(live, ended)
         self._live.news.tell(ended)
-        if followers := self._jobs.followers.take(ended.id):
+        if followers := self._jobs.endings.take(ended.id):
             self.start(self.look_at(followers))
 
     async def _find_end(self, live: LiveJob) -> None:
         """End a job as its row says."""
         found = await self.read([live.job.id])
-        self.end(live, found[0].job if found else live.job)
+        self.end(live, found[0][0] if found else live.job)
 
     def _record(self, live: LiveJob, job: Job) -> None:
         """Count a job that has finished, and make its spans."""

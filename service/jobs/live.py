@@ -1,7 +1,7 @@
 """The jobs that have not ended, as the process has them: one object a job.
 
-A live job waits for the results of others (it has no turn then), waits for its turn, is brought
-into memory, runs, and has its result written.
+A live job waits for the results of others, is queued, is brought into memory, runs, and has its
+result written.
 """
 
 import asyncio
@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.lanes.turn import Turn
+from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.operands import Operands
 from wavetrim.service.jobs.queue import Queue
@@ -37,12 +36,10 @@ class LiveJob:
 
     Attributes:
         job: The job as it is now.
+        attempt: Its next attempt, or the one that runs. It is queued once the operands are there.
         operands: Its A, B and C; None if they are still to be found.
-        product: Its product; None if it is still to be sketched.
-        predicted_seconds: How long it should take; 0 before that is known.
         is_counted: Whether each try is written to the database before it begins. A job that ends
             the service at once would otherwise be tried for ever.
-        turn: Its turn, from when its operands are there.
         is_inline: Whether the service computes it itself, without an engine.
         task: Brings it into memory and runs it, once it was taken from the queue.
         is_computed: Whether no engine will have it any more.
@@ -57,11 +54,9 @@ class LiveJob:
     """
 
     job: Job
+    attempt: Attempt
     operands: Operands | None = None
-    product: RunRequest | None = None
-    predicted_seconds: float = 0.0
     is_counted: bool = False
-    turn: Turn | None = None
     is_inline: bool = False
     task: asyncio.Task[None] | None = None
     is_computed: bool = False
@@ -78,17 +73,6 @@ class LiveJob:
     def has_begun(self) -> bool:
         """Whether an engine has it, or had it. Until then the job is queued."""
         return self.job.state is JobState.RUNNING
-
-    def make_turn(self) -> Turn:
-        """A turn of its product, which is known."""
-        assert self.product is not None
-        return Turn(
-            self.product,
-            caller=self.job.owner,
-            since=self.job.created_at,
-            predicted_seconds=self.predicted_seconds,
-            priority=self.job.priority,
-        )
 
 
 class LiveJobs:
@@ -112,12 +96,12 @@ class LiveJobs:
         self.running: set[LiveJob] = set()
 
     def __iter__(self) -> Iterator[LiveJob]:
-        """Those that run first, and then those that wait for their turns."""
-        waiting = (one for one in self._jobs.values() if one.turn and not one.task)
+        """Those that run first, and then those that are queued."""
+        waiting = (one for one in self._jobs.values() if not (one.task or one.job.awaited))
         return chain(self.running, waiting)
 
     def list_next(self, owner: str | None, most: int) -> list[Job]:
-        """Some jobs that wait for their turns or run, those that run first.
+        """Some jobs that are queued or run, those that run first.
 
         Args:
             owner: Whose they are; None for anybody's.

@@ -5,13 +5,13 @@ job's request.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from wavetrim.native.element_types import find_dtype, find_limits, is_integer
+from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import (
@@ -21,7 +21,7 @@ from wavetrim.service.jobs.errors import (
     ShapesDiffer,
 )
 from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.stacks import Stacked, find_stack, show_shape
+from wavetrim.service.jobs.stacks import Shaped, find_stack, show_shape
 from wavetrim.service.storage.errors import MatrixDamaged
 from wavetrim.service.storage.matrices.matrix import Matrix, make_shape
 
@@ -34,25 +34,6 @@ MOST_WHOLE: Final = 2**53
 
 Operands = tuple[Matrix, Matrix, Matrix | None]
 """A, B and C of a product; no C if it has none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Promised:
-    """The result of a job that has not ended.
-
-    Attributes:
-        rows: First size.
-        columns: Second size.
-        dtype: NumPy's name of the element type.
-        stack: How many matrices a stack will have; None for a single matrix.
-        fortran_order: False, as results have their rows one after the other.
-    """
-
-    rows: int
-    columns: int
-    dtype: str
-    stack: int | None
-    fortran_order: bool = False
 
 
 def find_operand(field: str, matrix_id: str, found: Mapping[str, Matrix]) -> Matrix:
@@ -75,8 +56,8 @@ def find_operand(field: str, matrix_id: str, found: Mapping[str, Matrix]) -> Mat
     return matrix
 
 
-def find_result(field: str, job_id: str, found: Mapping[str, Job]) -> str | Promised:
-    """The id of the matrix that a job has made, or what it will be, as an operand of another job.
+def find_result(field: str, job_id: str, found: Mapping[str, Job]) -> str | Operand:
+    """The id of the matrix that a job has made, or what it will be, without an address.
 
     Args:
         field: The operand: "a", "b" or "c".
@@ -95,7 +76,8 @@ def find_result(field: str, job_id: str, found: Mapping[str, Job]) -> str | Prom
     if job.result is not None:
         return job.result
     assert job.shape is not None, "only a job of an earlier version that has ended has no shape"
-    return Promised(*job.shape)
+    rows, columns, dtype, stack = job.shape
+    return Operand(0, 0, rows, columns, dtype, stack=stack)
 
 
 def list_ids(job: Job) -> list[str]:
@@ -111,14 +93,6 @@ def find_matrices(job: Job, matrices: "MatrixStore") -> Operands:
     """
     a, b = matrices.get(job.a), matrices.get(job.b)
     return a, b, None if job.c is None else matrices.get(job.c)
-
-
-class Shaped(Stacked, Protocol):
-    """Anything with the shape and element type of a matrix, or of a stack of matrices."""
-
-    @property
-    def dtype(self) -> str:
-        """NumPy's name of the element type."""
 
 
 def check_operands(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.options import PlanOptions
@@ -13,24 +13,26 @@ from wavetrim.service.jobs.ends import Ends
 from wavetrim.service.jobs.errors import DeadlineMissed, QueueFull
 from wavetrim.service.jobs.estimate import Expected
 from wavetrim.service.jobs.job import Job
-from wavetrim.service.jobs.lanes.turn import Turn
+from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.live import JobParts, LiveJob
 from wavetrim.service.jobs.operands import (
     Operands,
-    Promised,
     check_operands,
     find_operand,
     find_result,
     list_ids,
 )
-from wavetrim.service.jobs.request import JobOperand, JobRequest
-from wavetrim.service.jobs.stacks import find_stack, fold
+from wavetrim.service.jobs.request import JobOperand, JobRequest, make_product
+from wavetrim.service.jobs.stacks import find_stack
 from wavetrim.service.jobs.table.adding import find_key
 from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.telemetry.trace import trace_parent
 from wavetrim.service.tenants.tenant import Tenant
 from wavetrim.service.threads import run_to_end
+
+_GONE: Final = (Operand(0, 0, 0, 0, "float32"),) * 2 + (None,)
+"""In place of operands that are gone, which the job's run will find."""
 
 
 class Posting:
@@ -81,9 +83,9 @@ class Posting:
                 idempotency_key=key and find_key(key, tenant.name, index),
             )
             operands: Operands | None = None
-            if isinstance(a, Matrix) and isinstance(b, Matrix) and not isinstance(c, Promised):
+            if isinstance(a, Matrix) and isinstance(b, Matrix) and not isinstance(c, Operand):
                 operands = a, b, c
-            posted.append(LiveJob(job, operands, product, self._plans.predict(product)))
+            posted.append(self.make_live(job, operands, product))
         self._check_count(tenant, len(posted))
         self._check_times(posted)
         return posted
@@ -108,7 +110,7 @@ class Posting:
                 most = f"at most {limit:g} (job_timeout_seconds)"
                 raise FieldProblem("timeout_seconds", timeout_seconds, most)
             if deadline is not None:
-                ends = self._ends.foresee(one.make_turn()).ends
+                ends = self._ends.foresee(one.attempt).ends
                 if ends.low > read_time(deadline):
                     raise DeadlineMissed(deadline, ends)
 
@@ -117,12 +119,12 @@ class Posting:
         product = sketch_problem(problem, options)
         await self._plans.plan_once(product)
         seconds, now = self._plans.predict(product), read_clock()
-        turn = Turn(product, caller=tenant.name, since=now, predicted_seconds=seconds)
-        return self._ends.foresee(turn)
+        attempt = Attempt(product, caller=tenant.name, since=now, predicted_seconds=seconds)
+        return self._ends.foresee(attempt)
 
     async def _take_results(
         self, requests: Sequence[JobRequest], tenant: Tenant
-    ) -> list[dict[str, str | Promised]]:
+    ) -> list[dict[str, str | Operand]]:
         """What each request names, with their results in place of jobs."""
         named = [request.operands for request in requests]
         ids = {one.job for each in named for one in each.values() if isinstance(one, JobOperand)}
@@ -135,18 +137,36 @@ class Posting:
             for each in named
         ]
 
-    def read_unfinished(self) -> list[LiveJob]:
-        """All jobs that an earlier service has left, and their operands, as far as there are any.
+    def make_live(
+        self,
+        job: Job,
+        operands: Operands | None,
+        product: RunRequest | None = None,
+        *,
+        is_counted: bool = False,
+    ) -> LiveJob:
+        """A job that has not ended, with its next attempt.
 
-        Their tries are counted, as one of them may have ended that service.
+        Args:
+            job: The job.
+            operands: Its matrices, if all are there.
+            product: Its product; None for that of its operands.
+            is_counted: Whether each try is written before it begins.
         """
-        found = self._find_operands(self._jobs.list_unfinished())
-        return [LiveJob(job, operands, is_counted=True) for job, operands in found]
+        product = product or sketch(job.request, *(operands or _GONE))
+        attempt = Attempt(
+            product, caller=job.owner, since=job.created_at, priority=job.priority,
+            predicted_seconds=self._plans.predict(product),
+        )  # fmt: skip
+        return LiveJob(job, attempt, operands, is_counted)
 
-    def read(self, ids: Collection[str]) -> list[LiveJob]:
-        """Some jobs, by their ids, and their operands, as far as there are any."""
-        found = self._find_operands(list(self._jobs.find(ids).values()))
-        return [LiveJob(job, operands) for job, operands in found]
+    def read_unfinished(self) -> list[tuple[Job, Operands | None]]:
+        """All jobs that an earlier service has left, and their operands, if all are there."""
+        return self._find_operands(self._jobs.list_unfinished())
+
+    def read(self, ids: Collection[str]) -> list[tuple[Job, Operands | None]]:
+        """Some jobs, by their ids, and their operands, if all are there."""
+        return self._find_operands(list(self._jobs.find(ids).values()))
 
     def _find_operands(self, jobs: Sequence[Job]) -> list[tuple[Job, Operands | None]]:
         found = self._matrices.find({one for job in jobs for one in list_ids(job)})
@@ -154,8 +174,8 @@ class Posting:
 
 
 def _find_named(
-    field: str, named: str | Promised | None, found: Mapping[str, Matrix]
-) -> Matrix | Promised | None:
+    field: str, named: str | Operand | None, found: Mapping[str, Matrix]
+) -> Matrix | Operand | None:
     return find_operand(field, named, found) if isinstance(named, str) else named
 
 
@@ -167,20 +187,15 @@ def _find_all(job: Job, found: Mapping[str, Matrix]) -> Operands | None:
 
 def sketch(
     asked: Mapping[str, Any],
-    a: Matrix | Promised,
-    b: Matrix | Promised,
-    c: Matrix | Promised | None,
+    a: Matrix | Operand,
+    b: Matrix | Operand,
+    c: Matrix | Operand | None,
 ) -> RunRequest:
     """The product of a job's request as it will be, once its matrices lie in memory."""
     first, second = _sketch_operand(a), _sketch_operand(b)
     third = None if c is None else _sketch_operand(c)
     out = Operand(0, 0, a.rows, b.columns, a.dtype, stack=find_stack(first, second, third))
-    request = RunRequest(
-        "", first, second, third, out, alpha=asked["alpha"], beta=asked["beta"],
-        verify=asked["verify"], options=PlanOptions.read(asked),
-        b_key=b.id if isinstance(b, Matrix) else None,
-    )  # fmt: skip
-    return fold(request)
+    return make_product(asked, first, second, third, out)
 
 
 def sketch_problem(problem: GemmProblem, options: PlanOptions) -> RunRequest:
@@ -190,7 +205,9 @@ def sketch_problem(problem: GemmProblem, options: PlanOptions) -> RunRequest:
     return RunRequest("", a, b, None, out, options=options)
 
 
-def _sketch_operand(matrix: Matrix | Promised) -> Operand:
+def _sketch_operand(matrix: Matrix | Operand) -> Operand:
+    if isinstance(matrix, Operand):
+        return matrix
     return Operand(
         0, 0, matrix.rows, matrix.columns, matrix.dtype, matrix.fortran_order, stack=matrix.stack
     )

@@ -17,7 +17,7 @@ from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.errors import JobFailed, QueueFull
 from wavetrim.service.jobs.job import MOST_TRIES
-from wavetrim.service.jobs.lanes.turn import Turn
+from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.live import JobParts
 from wavetrim.service.storage.memory.extent import Extent
 
@@ -36,7 +36,7 @@ class Products:
     def __init__(self, parts: JobParts) -> None:
         self._engines, self._inline, self._plans = parts.engines, parts.inline, parts.plans
         self._settings, self._metrics, self._traces = parts.settings, parts.metrics, parts.traces
-        self._turns: set[Turn] = set()
+        self._attempts: set[Attempt] = set()
         self._draining = False
 
     def check_admission(self, caller: str) -> None:
@@ -51,7 +51,7 @@ class Products:
         """
         if self._draining:
             raise Draining(self._settings.drain_seconds)
-        waiting = sum(one.queue is not None and one.caller == caller for one in self._turns)
+        waiting = sum(one.queue is not None and one.caller == caller for one in self._attempts)
         most = self._settings.max_queued_jobs
         if waiting >= most:
             raise QueueFull("waiting products", waiting + 1, most, 1)
@@ -59,7 +59,7 @@ class Products:
     async def compute(
         self,
         request: RunRequest,
-        rooms: Sequence[Extent],
+        extents: Sequence[Extent],
         await_leaving: Callable[[], Awaitable[None]],
         *,
         caller: str,
@@ -70,7 +70,7 @@ class Products:
 
         Args:
             request: The product; its id is replaced.
-            rooms: The memory that it lies in.
+            extents: The memory that it lies in.
             await_leaving: Returns when the caller has left; called only for a slow product.
             caller: Whose it is.
             priority: The higher one goes first within its caller.
@@ -87,15 +87,15 @@ class Products:
         since = read_clock()
         # Counted once the answer, which the caller waits for, is on its way.
         count_later = asyncio.get_running_loop().call_soon
-        message: Mapping[str, Any] | None = self._inline.compute(request, rooms)
+        message: Mapping[str, Any] | None = self._inline.compute(request, extents)
         if message is None:
-            turn = Turn(
+            attempt = Attempt(
                 request, caller=caller, since=since, priority=priority,
                 predicted_seconds=self._plans.predict(request),
             )  # fmt: skip
             leaving = _Leaving(await_leaving)
             try:
-                message = await self._compute_by_engine(turn, rooms, leaving, until)
+                message = await self._compute_by_engine(attempt, extents, leaving, until)
             finally:
                 leaving.end()
         else:
@@ -104,37 +104,37 @@ class Products:
         return message
 
     async def _compute_by_engine(
-        self, turn: Turn, rooms: Sequence[Extent], leaving: "_Leaving", until: float | None
+        self, attempt: Attempt, extents: Sequence[Extent], leaving: "_Leaving", until: float | None
     ) -> Mapping[str, Any]:
-        request = replace(turn.request, timed=self._traces is not None)
-        for attempt in range(1, MOST_TRIES + 1):
-            trial = replace(request, job=secrets.token_hex(16), cpu_only=attempt == MOST_TRIES)
-            turn.make_ready(trial, rooms)
-            turn.on_slow = partial(leaving.watch, partial(self._engines.stop, turn, "left"))
-            turn.until = math.inf if until is None else until
-            self._turns.add(turn)
+        request = replace(attempt.request, timed=self._traces is not None)
+        for number in range(1, MOST_TRIES + 1):
+            trial = replace(request, job=secrets.token_hex(16), cpu_only=number == MOST_TRIES)
+            attempt.make_ready(trial, extents)
+            attempt.on_slow = partial(leaving.watch, partial(self._engines.stop, attempt, "left"))
+            attempt.until = math.inf if until is None else until
+            self._attempts.add(attempt)
             try:
-                message = await self._engines.run(turn)
+                message = await self._engines.run(attempt)
             finally:
-                self._turns.discard(turn)
+                self._attempts.discard(attempt)
             if message["type"] == "succeeded":
-                return {**message, "queue_seconds": turn.waited_seconds}
+                return {**message, "queue_seconds": attempt.waited_seconds}
             if message["type"] == "cancelled":
-                message = self._describe_stop(turn)
+                message = self._describe_stop(attempt)
             if not message["retryable"]:
                 break
             kind, reason = message["kind"], message["message"]
-            logger.warning("a product, try %d: %s: %s", attempt, kind, reason)
-            turn = turn.repeat()
+            logger.warning("a product, try %d: %s: %s", number, kind, reason)
+            attempt = attempt.repeat()
         self._metrics.record_end("failed")
         raise JobFailed(message["kind"], message["message"])
 
-    def _describe_stop(self, turn: Turn) -> Mapping[str, Any]:
+    def _describe_stop(self, attempt: Attempt) -> Mapping[str, Any]:
         """The failure of a product that was stopped; raises as `compute`, for other reasons."""
-        if turn.stopped == "left":
+        if attempt.stopped == "left":
             self._metrics.record_end("cancelled")
             raise ClientDisconnect
-        if turn.stopped == "deadline":
+        if attempt.stopped == "deadline":
             reason = "the product was not computed within its timeout"
             return {"type": "failed", "kind": "deadline", "message": reason, "retryable": False}
         raise Draining(self._settings.drain_seconds)
@@ -147,9 +147,9 @@ class Products:
     def begin_drain(self) -> None:
         """Take no new products; waiting ones are given up, those that an engine has go on."""
         self._draining = True
-        for turn in tuple(self._turns):
-            if turn.queue is not None:
-                self._engines.stop(turn, "drain")
+        for attempt in tuple(self._attempts):
+            if attempt.queue is not None:
+                self._engines.stop(attempt, "drain")
 
 
 class _Leaving:

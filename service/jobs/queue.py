@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from wavetrim.service.clock import read_clock
-from wavetrim.service.jobs.lanes.turn import Turn
+from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.order import LEAST_SECONDS, rank
 
 _Kind: TypeAlias = tuple[float, int]
@@ -23,27 +23,27 @@ class Queue:
     """Those that wait, and what each caller was served since nobody waited."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, dict[_Kind, list[Turn]]] = {}
-        self._counts: dict[str, int] = {}
+        self._waiting: dict[str, dict[_Kind, list[Attempt]]] = {}
+        self._count = 0
         self._served: dict[str, float] = {}
         self._level = 0.0
 
     def __len__(self) -> int:
-        return sum(self._counts.values())
+        return self._count
 
-    def list_all(self) -> list[Turn]:
+    def list_all(self) -> list[Attempt]:
         """All that wait, in the order in which they would begin. Any thread may call this."""
         # Each copy is made at once: other code of Python does not run meanwhile.
         kinds = [kind for kinds in list(self._waiting.values()) for kind in list(kinds.values())]
-        turns = [turn for kind in kinds for turn in list(kind)]
-        return rank(turns, dict(self._served), now=read_clock(), most=len(turns))
+        attempts = [attempt for kind in kinds for attempt in list(kind)]
+        return rank(attempts, dict(self._served), now=read_clock(), most=len(attempts))
 
     @property
     def callers(self) -> Collection[str]:
         """Those of whom products wait."""
         return self._waiting.keys()
 
-    def list_kinds(self, caller: str) -> list[list[Turn]]:
+    def list_kinds(self, caller: str) -> list[list[Attempt]]:
         """What waits of a caller: products that are predicted alike, the oldest first."""
         return list(self._waiting.get(caller, {}).values())
 
@@ -52,52 +52,48 @@ class Queue:
         served = self._served.get(caller, 0.0)
         return served if caller in self._waiting else max(served, self._level)
 
-    def count(self, caller: str) -> int:
-        """How many of a caller wait."""
-        return self._counts.get(caller, 0)
-
-    def add(self, turn: Turn) -> None:
+    def add(self, attempt: Attempt) -> None:
         """Let a product wait, unless it does already."""
-        if turn.queue is not None:
+        if attempt.queue is not None:
             return
-        turn.queue = self
-        caller = turn.caller
+        attempt.queue = self
+        caller = attempt.caller
         if caller not in self._waiting:
             self._waiting[caller] = {}
             self._served[caller] = max(self._served.get(caller, 0.0), self._level)
-        turns = self._waiting[caller].setdefault(_find_kind(turn), [])
-        insort(turns, turn, key=_age)
-        self._counts[caller] = self.count(caller) + 1
+        attempts = self._waiting[caller].setdefault(_find_kind(attempt), [])
+        insort(attempts, attempt, key=_age)
+        self._count += 1
 
-    def begin(self, turn: Turn) -> None:
+    def begin(self, attempt: Attempt) -> None:
         """A product begins: its caller is charged with it."""
-        self._level = self._served[turn.caller]
-        self._served[turn.caller] += max(LEAST_SECONDS, turn.predicted_seconds)
-        self.remove(turn)
+        self._level = self._served[attempt.caller]
+        self._served[attempt.caller] += max(LEAST_SECONDS, attempt.predicted_seconds)
+        self.remove(attempt)
 
-    def remove(self, turn: Turn) -> None:
+    def remove(self, attempt: Attempt) -> None:
         """A product does not wait any more."""
-        if turn.queue is not self:
+        if attempt.queue is not self:
             return
-        turn.queue = None
-        kinds, kind = self._waiting[turn.caller], _find_kind(turn)
-        turns = kinds[kind]
-        index = bisect_left(turns, turn.since, key=_age)
-        while turns[index] is not turn:
+        attempt.queue = None
+        kinds, kind = self._waiting[attempt.caller], _find_kind(attempt)
+        attempts = kinds[kind]
+        index = bisect_left(attempts, attempt.since, key=_age)
+        while attempts[index] is not attempt:
             index += 1
-        del turns[index]
-        self._counts[turn.caller] -= 1
-        if not turns:
+        del attempts[index]
+        self._count -= 1
+        if not attempts:
             del kinds[kind]
         if not kinds:
-            del self._waiting[turn.caller], self._counts[turn.caller]
+            del self._waiting[attempt.caller]
             self._forget()
 
-    def list_first(self, most: int) -> list[Turn]:
+    def list_first(self, most: int) -> list[Attempt]:
         """The products to begin next, in order."""
         seen = [
-            turn for kinds in self._waiting.values() for turns in kinds.values()
-            for turn in turns[:most]
+            attempt for kinds in self._waiting.values() for attempts in kinds.values()
+            for attempt in attempts[:most]
         ]  # fmt: skip
         if len(seen) < 2:
             return seen
@@ -114,5 +110,5 @@ class Queue:
                     del self._served[caller]
 
 
-def _find_kind(turn: Turn) -> _Kind:
-    return turn.predicted_seconds, turn.priority
+def _find_kind(attempt: Attempt) -> _Kind:
+    return attempt.predicted_seconds, attempt.priority

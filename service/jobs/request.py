@@ -1,11 +1,15 @@
 """What a job is asked for: read from HTTP, and kept in its row."""
 
 import re
-from typing import Annotated, Final, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.options import PlanOptions
 from wavetrim.service.clock import read_time
+from wavetrim.service.jobs.stacks import fold
 from wavetrim.service.option_fields import ProductOptions
 
 EXAMPLE_ID: Final = "0b8d3a6f5c2e4f1d9a7b6c5d4e3f2a1b"
@@ -138,3 +142,26 @@ class JobRequest(ProductOptions):
         """What it names, by field; no C if it names none."""
         named = {"a": self.a, "b": self.b, "c": self.c}
         return {field: one for field, one in named.items() if one is not None}
+
+
+def make_product(
+    asked: Mapping[str, Any],
+    a: Operand,
+    b: Operand,
+    c: Operand | None,
+    out: Operand,
+) -> RunRequest:
+    """The product of a job's request, wherever its matrices lie; a stack may be one product.
+
+    Args:
+        asked: The request, as its row has it.
+        a: Where A lies, or only its shape.
+        b: B, likewise.
+        c: C, likewise; None without.
+        out: The result, likewise.
+    """
+    product = RunRequest(
+        "", a, b, c, out, alpha=asked["alpha"], beta=asked["beta"], verify=asked["verify"],
+        options=PlanOptions.read(asked),
+    )  # fmt: skip
+    return fold(product)

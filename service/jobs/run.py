@@ -19,7 +19,7 @@ from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import ServiceError
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import MOST_TRIES, Job
-from wavetrim.service.jobs.lanes.turn import Turn
+from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.live import JobParts, LiveJob
 from wavetrim.service.jobs.operands import find_matrices
 from wavetrim.service.jobs.table.ending import Success
@@ -58,8 +58,7 @@ class Runner:
         live.is_stopped, live.failure = True, live.failure or failure
         if failure is None and live.has_begun:
             self._live.update(live, replace(live.job, cancel_requested=True))
-        if live.turn is not None:
-            self._engines.stop(live.turn, "ended")
+        self._engines.stop(live.attempt, "ended")
 
     async def run(self, live: LiveJob) -> Job | None:
         """Run a job.
@@ -84,12 +83,12 @@ class Runner:
                 await self._release(live.job)
             raise
         finally:
-            if live.turn is not None and live.turn.queue is not None:
-                self._engines.give_up(live.turn)
+            if live.attempt.queue is not None:
+                self._engines.give_up(live.attempt)
 
     async def _release(self, job: Job) -> None:
         try:
-            await run_to_end(self._jobs.release, job)
+            await run_to_end(self._jobs.break_off, job, counts=False)
         except SQLAlchemyError:
             # Its row says that it runs, or waits: the next start runs it again either way.
             logger.exception("job %s is left to the next start as it is", job.id)
@@ -146,16 +145,16 @@ class Runner:
             return {"type": "cancelled"}
         if live.is_inline:
             self._begin(live)
-            computed = self._inline.compute(work.request, work.rooms)
+            computed = self._inline.compute(work.request, work.extents)
             if computed is not None:
                 return _add_wait(computed, 0.0)
             live.has_try = True
         work.draft.begin_anew()
-        turn = self._make_ready(live, work)
+        attempt = self._make_ready(live, work)
         try:
-            message = await self._engines.run(turn)
+            message = await self._engines.run(attempt)
         except asyncio.CancelledError:
-            await self._engines.end(turn)
+            await self._engines.end(attempt)
             raise
         finally:
             if live.writing is not None:  # it would come after the end that is written next
@@ -166,23 +165,22 @@ class Runner:
         if work.files:
             changed = await run_to_end(find_changed, work, self._matrices.checks)
         if changed is None:
-            return _add_wait(message, turn.waited_seconds)
+            return _add_wait(message, attempt.waited_seconds)
         reason = f"the file of matrix {changed.id} was changed while the product was computed"
         return {"type": "failed", "kind": "storage", "message": reason, "retryable": True}
 
-    def _make_ready(self, live: LiveJob, work: Work) -> Turn:
-        """The turn of the next try; the last of several tries is the CPU's alone."""
+    def _make_ready(self, live: LiveJob, work: Work) -> Attempt:
+        """The next attempt; the last of several is the CPU's alone."""
         # The job that waits is the first try; it is the second at most if it was written before.
         tries = live.job.attempts + (not live.has_try)
-        turn = live.turn
-        assert turn is not None
-        if turn.has_left:
-            turn = live.turn = turn.repeat()
-        turn.on_begin = partial(self._begin, live)
-        turn.on_slow, live.writing = partial(self._write_slow, live), None
-        turn.on_message = lambda message: self._take_message(live, message, work.draft)
-        turn.make_ready(replace(work.request, cpu_only=tries >= MOST_TRIES), work.rooms)
-        return turn
+        attempt = live.attempt
+        if attempt.has_left:
+            attempt = live.attempt = attempt.repeat()
+        attempt.on_begin = partial(self._begin, live)
+        attempt.on_slow, live.writing = partial(self._write_slow, live), None
+        attempt.on_message = lambda message: self._take_message(live, message, work.draft)
+        attempt.make_ready(replace(work.request, cpu_only=tries >= MOST_TRIES), work.extents)
+        return attempt
 
     def _take_message(self, live: LiveJob, message: Mapping[str, Any], draft: Draft) -> None:
         """Remember plan and progress, and have final rows written."""
@@ -219,11 +217,10 @@ class Runner:
 
         Sooner, that would take a core from a product that may end before it.
         """
-        turn = live.turn
-        assert turn is not None
-        if turn.sent_at is None or live.writing is not None:
+        attempt = live.attempt
+        if attempt.sent_at is None or live.writing is not None:
             return
-        if read_clock() - turn.sent_at >= _SLOW_SECONDS:
+        if read_clock() - attempt.sent_at >= _SLOW_SECONDS:
             live.writing = asyncio.create_task(self._write_or_stop(live), name="job-news")
 
     async def _write_or_stop(self, live: LiveJob) -> None:
@@ -240,20 +237,15 @@ class Runner:
 
     async def _succeed(self, live: LiveJob, work: Work, message: Mapping[str, Any]) -> Job | None:
         """Publish the product and end the job, both or neither."""
-        success = Success(
-            live.job,
-            result=work.draft.matrix.id,
-            plan=message["plan"],
-            timings=message["timings"],
-            verification=message["verification"],
-        )
+        done = {name: message[name] for name in ("plan", "timings", "verification")}
+        success = Success(live.job.succeed(work.draft.matrix.id, **done))
         try:
             await work.draft.write_rest()
             work.is_handed_over = True  # whatever happens now, that ends the draft
-            await work.draft.publish(settle=Together(self._jobs.succeed, success))
+            await work.draft.publish(settle=Together(self._jobs.endings.succeed, success))
         except (OSError, StorageFull, StorageFailed) as error:
             return await self._fail(live, "storage", f"the product cannot be stored: {error}")
-        return success.ended
+        return success.job
 
     async def _fail(self, live: LiveJob, kind: str, message: str) -> Job | None:
         logger.error("job %s failed: %s: %s", live.job.id, kind, message)

@@ -13,8 +13,8 @@ from wavetrim.service.storage.matrices.matrix import make_shape
 from wavetrim.service.storage.matrices.npy import MAX_SIZE
 
 
-class Stacked(Protocol):
-    """Anything with the shape of a matrix, or of a stack of matrices."""
+class Shaped(Protocol):
+    """Anything with the shape and element type of a matrix, or of a stack of matrices."""
 
     @property
     def rows(self) -> int:
@@ -28,13 +28,17 @@ class Stacked(Protocol):
     def stack(self) -> int | None:
         """How many matrices a stack has; None for a single matrix."""
 
+    @property
+    def dtype(self) -> str:
+        """NumPy's name of the element type."""
 
-def show_shape(matrix: Stacked) -> tuple[int, ...]:
+
+def show_shape(matrix: Shaped) -> tuple[int, ...]:
     """The sizes, as an array's."""
     return make_shape(matrix.rows, matrix.columns, matrix.stack)
 
 
-def find_stack(a: Stacked, b: Stacked, c: Stacked | None) -> int | None:
+def find_stack(a: Shaped, b: Shaped, c: Shaped | None) -> int | None:
     """How many products A, B and C ask for; None if none of them is a stack.
 
     Raises:

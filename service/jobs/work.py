@@ -6,14 +6,14 @@ product: every change alters a file's times, so one with the same signature has 
 """
 
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
-from wavetrim.scheduler.options import PlanOptions
 from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.operands import Operands, find_matrices
-from wavetrim.service.jobs.stacks import find_stack, fold
+from wavetrim.service.jobs.request import make_product
+from wavetrim.service.jobs.stacks import find_stack
 from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.file_checks import FileChecks, Signature
 from wavetrim.service.storage.matrices.matrices import MatrixStore
@@ -31,14 +31,14 @@ class Work:
 
     Attributes:
         request: The product.
-        rooms: The memory that it lies in.
+        extents: The memory that it lies in.
         draft: The result, which is not published yet.
         files: The operands that the engine reads from their files, as they were when checked.
         is_handed_over: Whether the result's publication has begun, which ends the draft.
     """
 
     request: RunRequest
-    rooms: tuple[Extent, ...]
+    extents: tuple[Extent, ...]
     draft: Draft
     files: dict[Matrix, Signature]
     is_handed_over: bool = False
@@ -64,13 +64,13 @@ async def prepare(
     """
     files: dict[Matrix, Signature] = {}
     found: list[Operand | None] = []
-    rooms: list[Extent] = []
+    extents: list[Extent] = []
     for matrix in operands:
         if matrix is None:
             found.append(None)
         elif (hold := await matrices.load(matrix, "job")) is not None:
             stack.callback(hold.release)
-            rooms.append(hold.extent)
+            extents.append(hold.extent)
             found.append(matrix.locate(hold.extent))
         else:
             files[matrix] = await run_to_end(matrices.checks.verify, matrix)
@@ -84,20 +84,9 @@ async def prepare(
     draft = await matrices.drafts.begin(
         matrices.drafts.describe(*shape, owner=job.owner, stack=count, on_disk=on_disk)
     )
-    request = RunRequest(
-        job=job.id,
-        a=a,
-        b=b,
-        c=c,
-        out=draft.matrix.locate(draft.hold.extent),
-        row_step=_find_row_step(draft),
-        b_key=job.b,
-        alpha=asked["alpha"],
-        beta=asked["beta"],
-        verify=asked["verify"],
-        options=PlanOptions.read(asked),
-    )
-    return Work(fold(request), (*rooms, draft.hold.extent), draft, files)
+    request = make_product(asked, a, b, c, draft.matrix.locate(draft.hold.extent))
+    request = replace(request, job=job.id, row_step=_find_row_step(draft), b_key=job.b)
+    return Work(request, (*extents, draft.hold.extent), draft, files)
 
 
 def _find_row_step(draft: Draft) -> int:

@@ -12,8 +12,8 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.service.engine.cluster import ClusterNode
 from wavetrim.service.engine.fleet import Fleet
+from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.lanes.load import EngineRun, Load
-from wavetrim.service.jobs.lanes.turn import Turn
 from wavetrim.service.jobs.plans import Plans
 
 NODE_RUNS: Final = 2
@@ -86,31 +86,31 @@ class ClusterLanes:
         b_bytes = _find_traffic(request).b_bytes
         return [one for one in self._fleet.nodes if b_bytes <= _MEMORY_SHARE * one.memory_bytes]
 
-    def choose(self, turn: Turn, reserved: Mapping[str, float]) -> Offer | None:
+    def choose(self, attempt: Attempt, reserved: Mapping[str, float]) -> Offer | None:
         """The engine that should end a product first, given what each has to do before.
 
         Args:
-            turn: The product.
+            attempt: The product.
             reserved: Seconds of each engine that are reserved for products that go first.
 
         Returns:
             Its offer, this machine's if several are equal; None if no engine is ready.
         """
         offers = []
-        for offer in self.find(turn.request):
+        for offer in self.find(attempt.request):
             if self._fleet.find(offer.engine) is not None:
                 busy_seconds = self._loads[offer.engine].find_busy()
                 busy_seconds += reserved.get(offer.engine, 0.0)
                 offers.append(replace(offer, busy_seconds=busy_seconds))
         return min(offers, key=lambda offer: offer.end_seconds, default=None)
 
-    def has_room(self, engine_id: str, turn: Turn, reserved: Mapping[str, float]) -> bool:
+    def has_room(self, engine_id: str, attempt: Attempt, reserved: Mapping[str, float]) -> bool:
         """Whether an engine may have a product now."""
         if engine_id in reserved:
             return False
         load = self._loads[engine_id]
         if engine_id == self._fleet.here.id:
-            return load.has_room(turn)
+            return load.has_room(attempt)
         return len(load.runs) < NODE_RUNS
 
     def learn(self, run: EngineRun, message: Message) -> dict[str, Any]:

@@ -5,7 +5,7 @@ a time. With GPUs, a single product may have all devices; while several wait, ea
 on which it ends first, and others run at the same time (`planning/device_sets.py`). A few small
 products are sent ahead, and for each device the next one a moment before it is free, so that the
 engine can begin it without waiting for a message. A job whose matrices are not in memory yet is
-asked for (`Turn.on_wanted`) when its devices are nearly free.
+asked for (`Attempt.on_wanted`) when its devices are nearly free.
 
 With a cluster, a product goes to the engine where it should end first, including what is queued
 there; the GPUs of this machine have lanes as before. A product that waits for an engine keeps its
@@ -22,8 +22,8 @@ from typing import Final
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.planning.device_sets import Choice
+from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.lanes.running import RunningProducts
-from wavetrim.service.jobs.lanes.turn import Turn
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class EngineQueue(RunningProducts):
     @property
     def waiting(self) -> int:
         """How many products wait that are ready."""
-        return sum(turn.is_ready for turn in self.queue.list_all())
+        return sum(attempt.is_ready for attempt in self.queue.list_all())
 
     @property
     def most_runs(self) -> int:
@@ -69,39 +69,39 @@ class EngineQueue(RunningProducts):
             return self._load.find_busy() + sum(before) if self.queue else 0.0
         now = time.monotonic()
         promised = [
-            turn.begins_at - now for turn in self.queue.list_all() if turn.begins_at is not None
+            one.begins_at - now for one in self.queue.list_all() if one.begins_at is not None
         ]
         return max([0.0, *promised])
 
-    async def run(self, turn: Turn) -> Message:
+    async def run(self, attempt: Attempt) -> Message:
         """Let a product wait for an engine, and return its final message.
 
         Args:
-            turn: The product, which is ready.
+            attempt: The product, which is ready.
 
         Returns:
-            The engine's message; "cancelled" for one that was stopped (`Turn.stopped` says why),
+            The engine's message; "cancelled" for one that was stopped (`Attempt.stopped` says why),
             but "failed" for one that has timed out.
         """
-        self.queue.add(turn)
-        self.tries.add(turn)
+        self.queue.add(attempt)
+        self.tries.add(attempt)
         self.advance()
         self.watch_tries()
         try:
-            message = await turn.final
+            message = await attempt.final
         except asyncio.CancelledError:
-            self.give_up(turn)
-            if turn.run is not None:
-                turn.run.cancel()
+            self.give_up(attempt)
+            if attempt.run is not None:
+                attempt.run.cancel()
             raise
         finally:
-            self.tries.discard(turn)
-        if message["type"] == "succeeded" or turn.stopped is None:
+            self.tries.discard(attempt)
+        if message["type"] == "succeeded" or attempt.stopped is None:
             return message
-        return self.explain_stop(turn)
+        return self.explain_stop(attempt)
 
     def advance(self) -> None:
-        """Send the products that may begin; called whenever an engine or a turn has changed."""
+        """Send the products that may begin; called whenever an engine or an attempt has changed."""
         if self._fleet.nodes:
             self._advance_everywhere()
         elif self._here.ready and self.queue:
@@ -113,46 +113,46 @@ class EngineQueue(RunningProducts):
         """Send products that may have all devices: a single one, and small ones ahead."""
         if self._load.is_full:
             return
-        for turn in self.queue.list_first(LOOK_AHEAD):
-            if not turn.is_ready:
+        for attempt in self.queue.list_first(LOOK_AHEAD):
+            if not attempt.is_ready:
                 continue
-            if not self._load.has_room(turn) or self._has_lanes(turn):
+            if not self._load.has_room(attempt) or self._has_lanes(attempt):
                 return
-            self.send(turn, self._here, turn.predicted_seconds)
+            self.send(attempt, self._here, attempt.predicted_seconds)
 
-    def _has_lanes(self, turn: Turn) -> bool:
+    def _has_lanes(self, attempt: Attempt) -> bool:
         """Whether a product gets only some devices: others wait, or B is on some of the GPUs."""
-        if turn.is_small or not self._here.devices:
+        if attempt.is_small or not self._here.devices:
             return False
-        if len(self.queue) > 1 and self._host.find_kept(turn) is not None:
+        if len(self.queue) > 1 and self._host.find_kept(attempt) is not None:
             return True
-        return self._host.prefers_gpu(turn)
+        return self._host.prefers_gpu(attempt)
 
-    def _place_here(self, turns: Sequence[Turn]) -> None:
+    def _place_here(self, attempts: Sequence[Attempt]) -> None:
         """Send those products whose devices are nearly free; look again when others should be.
 
         A later one never delays an earlier one. Choices that are missing or old are found anew; a
         product without any is passed over.
         """
-        known: dict[Turn, Sequence[Choice]] = {}
+        known: dict[Attempt, Sequence[Choice]] = {}
         next_look = math.inf
-        for turn in turns:
-            if not self._host.is_fresh(turn):
-                self._estimate(turn, self._host.find)
-            if (choices := self._host.find_kept(turn)) is not None:
-                known[turn] = choices
-        behind = len(self.queue) - len(turns)
-        for turn, place in self._host.place(known, behind=behind).items():
-            lane = place.choice.device_set
-            if not turn.is_ready:
-                if place.begins <= AHEAD_SECONDS:
-                    turn.on_wanted()
-            elif place.begins > AHEAD_SECONDS:
-                next_look = min(next_look, place.begins - AHEAD_SECONDS)
-            elif place.begins > 0 and not self._load.may_follow(lane):
-                next_look = min(next_look, place.begins)
+        for attempt in attempts:
+            if not self._host.is_fresh(attempt):
+                self._estimate(attempt, self._host.find)
+            if (choices := self._host.find_kept(attempt)) is not None:
+                known[attempt] = choices
+        behind = len(self.queue) - len(attempts)
+        for attempt, assigned in self._host.assign(known, behind=behind).items():
+            lane = assigned.choice.device_set
+            if not attempt.is_ready:
+                if assigned.begins <= AHEAD_SECONDS:
+                    attempt.on_wanted()
+            elif assigned.begins > AHEAD_SECONDS:
+                next_look = min(next_look, assigned.begins - AHEAD_SECONDS)
+            elif assigned.begins > 0 and not self._load.may_follow(lane):
+                next_look = min(next_look, assigned.begins)
             elif lane or not self._load.has_many_small:
-                self.send(turn, self._here, place.choice.seconds, lane)
+                self.send(attempt, self._here, assigned.choice.seconds, lane)
         self._look_again(next_look)
 
     def _look_again(self, seconds: float) -> None:
@@ -169,42 +169,42 @@ class EngineQueue(RunningProducts):
 
         Those that should be computed here are divided among the GPUs of this machine.
         """
-        here: list[Turn] = []
+        here: list[Attempt] = []
         reserved: dict[str, float] = {}
-        for turn in self.queue.list_first(LOOK_AHEAD):
-            if not self._cluster.is_known(turn.request):
-                self._estimate(turn, self._cluster.find)
+        for attempt in self.queue.list_first(LOOK_AHEAD):
+            if not self._cluster.is_known(attempt.request):
+                self._estimate(attempt, self._cluster.find)
                 continue
-            offer = self._cluster.choose(turn, reserved)
+            offer = self._cluster.choose(attempt, reserved)
             if offer is None:
                 continue
             name, engine = offer.engine, self._fleet.find(offer.engine)
             if name == self._here.id and self._here.devices:
-                here.append(turn)
-            elif engine is not None and self._cluster.has_room(name, turn, reserved):
-                if turn.is_ready:
-                    self.send(turn, engine, offer.seconds)
+                here.append(attempt)
+            elif engine is not None and self._cluster.has_room(name, attempt, reserved):
+                if attempt.is_ready:
+                    self.send(attempt, engine, offer.seconds)
                     continue
-                turn.on_wanted()
+                attempt.on_wanted()
             reserved[name] = reserved.get(name, 0.0) + offer.seconds
         self._place_here(here)
 
-    def _estimate(self, turn: Turn, find: Callable[[RunRequest], object]) -> None:
+    def _estimate(self, attempt: Attempt, find: Callable[[RunRequest], object]) -> None:
         """Find, in a thread, how long a product would take where; then advance."""
 
         async def estimate() -> None:
             try:
-                await run_to_end(find, turn.request)
+                await run_to_end(find, attempt.request)
             except Exception as error:  # it would wait for ever
-                job = turn.request.job
+                job = attempt.request.job
                 logger.exception("product %s cannot be planned", job)
                 reason = f"it cannot be planned: {type(error).__name__}: {error}"
                 failed = {"type": "failed", "job": job, "kind": "engine", "message": reason}
-                self.give_up(turn, {**failed, "retryable": True})
+                self.give_up(attempt, {**failed, "retryable": True})
             finally:
-                turn.is_being_estimated = False
+                attempt.is_being_estimated = False
             self.advance()
 
-        if not turn.is_being_estimated:
-            turn.is_being_estimated = True
+        if not attempt.is_being_estimated:
+            attempt.is_being_estimated = True
             self._begin_task(estimate(), "estimate")

@@ -27,8 +27,8 @@ from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.service.engine.engine import Engine
+from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.lanes.load import Load
-from wavetrim.service.jobs.lanes.turn import Turn
 
 _CAPACITY: Final = 1024
 """Shapes whose choices are kept, and matrices B whose GPUs are."""
@@ -87,17 +87,17 @@ class HostLanes:
         """All devices of the engine: its GPUs' positions, and the CPU."""
         return (*range(len(self._engine.devices)), CPU)
 
-    def is_fresh(self, turn: Turn) -> bool:
+    def is_fresh(self, attempt: Attempt) -> bool:
         """Whether a product's choices were found not long ago, for the present profile."""
-        return turn.needs_no_device or self._find_fresh(turn.request) is not None
+        return attempt.needs_no_device or self._find_fresh(attempt.request) is not None
 
-    def find_kept(self, turn: Turn) -> tuple[Choice, ...] | None:
+    def find_kept(self, attempt: Attempt) -> tuple[Choice, ...] | None:
         """The choices of a product as last found, even if not fresh; None if there are none."""
-        if turn.needs_no_device:
+        if attempt.needs_no_device:
             return _ANYWHERE
-        shape = self._find_shape(turn.request)
+        shape = self._find_shape(attempt.request)
         kept = self._kept.find(shape) or self._kept.find((*shape[:-1], _NOWHERE))
-        if kept is None or kept.profile is not self._find_profile(turn.request):
+        if kept is None or kept.profile is not self._find_profile(attempt.request):
             return None
         return kept.choices
 
@@ -127,13 +127,13 @@ class HostLanes:
         self._kept.keep(shape, _Kept(profile, choices, time.monotonic()))
         return choices
 
-    def prefers_gpu(self, turn: Turn) -> bool:
+    def prefers_gpu(self, attempt: Attempt) -> bool:
         """Whether a product's B is on some of the GPUs, but not on all."""
-        return 0 < len(self._find_residents(turn.request)) < len(self._engine.devices)
+        return 0 < len(self._find_residents(attempt.request)) < len(self._engine.devices)
 
-    def learn(self, turn: Turn, message: Message) -> None:
+    def learn(self, attempt: Attempt, message: Message) -> None:
         """Learn from a product's success on which GPUs its B is now."""
-        b_key = turn.request.b_key
+        b_key = attempt.request.b_key
         if b_key is None or "b_on" not in message:
             return
         self._residents.pop(b_key, None)
@@ -142,29 +142,29 @@ class HostLanes:
         if len(self._residents) > _CAPACITY:
             self._residents.popitem(last=False)
 
-    def place(
-        self, waiting: Mapping[Turn, Sequence[Choice]], *, behind: int
-    ) -> dict[Turn, Assignment]:
+    def assign(
+        self, waiting: Mapping[Attempt, Sequence[Choice]], *, behind: int
+    ) -> dict[Attempt, Assignment]:
         """Choose where products are computed, in their order.
 
-        One that must wait for its devices has them reserved (`Turn.begins_at`).
+        One that must wait for its devices has them reserved (`Attempt.begins_at`).
 
         Args:
             waiting: The products, each with its choices.
             behind: Further products that wait.
         """
         devices = self._devices
-        places = assign_devices(
+        assignments = assign_devices(
             list(waiting.values()),
             self._load.list_busy(devices),
             len(devices) - 1,
             behind=behind,
         )
-        placed = dict(zip(waiting, places, strict=True))
+        assigned = dict(zip(waiting, assignments, strict=True))
         now = time.monotonic()
-        for turn, place in placed.items():
-            turn.begins_at = now + place.begins
-        return placed
+        for attempt, one in assigned.items():
+            attempt.begins_at = now + one.begins
+        return assigned
 
     def describe(self) -> list[LaneState]:
         """What each device does."""

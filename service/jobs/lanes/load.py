@@ -8,7 +8,7 @@ from typing import Final
 
 from wavetrim.scheduler.planning.device_sets import DeviceSet
 from wavetrim.service.engine.fleet import AnyEngine
-from wavetrim.service.jobs.lanes.turn import Turn
+from wavetrim.service.jobs.lanes.attempt import Attempt
 
 AHEAD: Final = 8
 """Small products that the engine may have at once; chosen."""
@@ -22,7 +22,7 @@ class EngineRun:
     """A product that an engine has. Times are those of the monotonic clock.
 
     Attributes:
-        turn: The product.
+        attempt: The product.
         engine: The engine.
         job: The id that the engine knows it by.
         seconds: How long it should take.
@@ -33,7 +33,7 @@ class EngineRun:
         is_stopped: Whether the engine was asked to stop it.
     """
 
-    turn: Turn
+    attempt: Attempt
     engine: AnyEngine
     job: str
     seconds: float
@@ -70,7 +70,7 @@ class Load:
         run.began, run.is_alone = time.monotonic(), not self.runs
         self.runs.append(run)
         run.ends_at = self._find_begin(run) + run.seconds
-        self._large += not run.turn.is_small
+        self._large += not run.attempt.is_small
 
     def begin(self, run: EngineRun, lane: DeviceSet, seconds: float) -> None:
         """The engine says which devices work at a product, and how long it should take."""
@@ -91,13 +91,13 @@ class Load:
     def remove(self, run: EngineRun) -> None:
         """A product has ended."""
         self.runs.remove(run)
-        self._large -= not run.turn.is_small
+        self._large -= not run.attempt.is_small
 
-    def has_room(self, turn: Turn) -> bool:
+    def has_room(self, attempt: Attempt) -> bool:
         """Whether one more product may be sent: a few small ones, or a single other one."""
         if not self.runs:
             return True
-        return turn.is_small and self._large == 0 and len(self.runs) < AHEAD
+        return attempt.is_small and self._large == 0 and len(self.runs) < AHEAD
 
     @property
     def is_full(self) -> bool:
@@ -136,7 +136,6 @@ class Load:
         Args:
             devices: All devices of the engine.
         """
-        now, busy = time.monotonic(), dict.fromkeys(devices, 0.0)
         now, busy = time.monotonic(), dict.fromkeys(devices, 0.0)
         for run in list(self.runs):  # they come and go while a thread asks for metrics
             left_seconds = max(_LEAST_SECONDS, abs(run.ends_at - now))

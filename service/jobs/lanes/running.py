@@ -18,10 +18,10 @@ from wavetrim.scheduler.engine.messages import FINAL_TYPES, Message
 from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
 from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.fleet import AnyEngine, Fleet
+from wavetrim.service.jobs.lanes.attempt import Attempt, resolve
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes, LaneState
 from wavetrim.service.jobs.lanes.load import EngineRun, Load
-from wavetrim.service.jobs.lanes.turn import Turn, resolve
 from wavetrim.service.jobs.past import Past
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.queue import Queue
@@ -65,14 +65,14 @@ class RunningProducts:
         self._load = self._loads[fleet.here.id]
         self._host = HostLanes(fleet.here, self._load, plans.cache)
         self._cluster = ClusterLanes(fleet, self._loads, plans)
-        self._running: dict[str, Turn] = {}
+        self._running: dict[str, Attempt] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self.past = Past()
         self.queue = Queue()
-        self.tries: set[Turn] = set()
+        self.tries: set[Attempt] = set()
         self.on_left: Callable[[], None] = lambda: None
-        self.on_answer: Callable[[Turn, Message], None] | None = None
+        self.on_answer: Callable[[Attempt, Message], None] | None = None
 
     @property
     def running(self) -> int:
@@ -89,7 +89,7 @@ class RunningProducts:
         """The devices of this machine, in words."""
         return ", ".join(f"cuda:{one.index}" for one in self._here.devices) or "the CPU"
 
-    def list_running(self) -> list[Turn]:
+    def list_running(self) -> list[Attempt]:
         """The products that the engines have."""
         return list(self._running.values())
 
@@ -98,60 +98,60 @@ class RunningProducts:
         return self._host.describe()
 
     def advance(self) -> None:
-        """Send the products that may begin; called whenever an engine or a turn has changed."""
+        """Send the products that may begin; called whenever an engine or an attempt has changed."""
         raise NotImplementedError
 
     async def wait_idle(self) -> None:
         """Wait until no engine has a product."""
         while self._running:
-            await asyncio.wait({turn.final for turn in self._running.values()})
+            await asyncio.wait({attempt.final for attempt in self._running.values()})
 
-    def give_up(self, turn: Turn, message: Message | None = None) -> None:
+    def give_up(self, attempt: Attempt, message: Message | None = None) -> None:
         """Give up a product if it still waits; one that was sent to an engine goes on.
 
         Args:
-            turn: The product.
+            attempt: The product.
             message: Its final message; None if it was cancelled.
         """
-        if not turn.has_left:
-            if turn.queue is not None:
-                turn.queue.remove(turn)
-            turn.begin()
-            resolve(turn.final, message or {"type": "cancelled", "job": turn.request.job})
+        if not attempt.has_left:
+            if attempt.queue is not None:
+                attempt.queue.remove(attempt)
+            attempt.begin()
+            resolve(attempt.final, message or {"type": "cancelled", "job": attempt.request.job})
             self.on_left()
 
-    def stop(self, turn: Turn, reason: str) -> None:
+    def stop(self, attempt: Attempt, reason: str) -> None:
         """Stop a product, wherever it is: it has its final message soon.
 
         Args:
-            turn: The product.
+            attempt: The product.
             reason: Why; the first one counts.
         """
-        turn.stopped = turn.stopped or reason
-        self.give_up(turn)
-        if not turn.final.done():
-            self._begin_task(self.end(turn), "stop")
+        attempt.stopped = attempt.stopped or reason
+        self.give_up(attempt)
+        if not attempt.final.done():
+            self._begin_task(self.end(attempt), "stop")
 
     def _begin_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
         self._tasks.add(task := asyncio.create_task(work, name=name))
         task.add_done_callback(self._tasks.discard)
 
-    async def end(self, turn: Turn) -> None:
+    async def end(self, attempt: Attempt) -> None:
         """Stop a product: do not send it, or ask its engine, and at last end that engine.
 
         If a node's engine cannot be ended in time, the process that speaks with the nodes is. So
         when this returns, the product has its final message, and nothing writes to its memory.
         """
-        self.give_up(turn)
-        if turn.final.done() or turn.run is None:
+        self.give_up(attempt)
+        if attempt.final.done() or attempt.run is None:
             return
-        turn.run.cancel()
-        await asyncio.wait({turn.final}, timeout=STOP_GRACE_SECONDS)
-        if not turn.final.done():
+        attempt.run.cancel()
+        await asyncio.wait({attempt.final}, timeout=STOP_GRACE_SECONDS)
+        if not attempt.final.done():
             reason = f"it did not stop a product within {STOP_GRACE_SECONDS:g} s"
-            await turn.run.end_engine(reason)
-            await asyncio.wait({turn.final}, timeout=STOP_GRACE_SECONDS)
-            if not turn.final.done() and self._fleet.cluster is not None:
+            await attempt.run.end_engine(reason)
+            await asyncio.wait({attempt.final}, timeout=STOP_GRACE_SECONDS)
+            if not attempt.final.done() and self._fleet.cluster is not None:
                 await self._fleet.cluster.restart(reason)
 
     def watch_tries(self) -> None:
@@ -163,26 +163,26 @@ class RunningProducts:
     def _look_at_tries(self) -> None:
         """Look at the tries that are slow."""
         self._timer, now, clock = None, time.perf_counter(), read_clock()
-        for turn in tuple(self.tries):
-            if now - turn.entered_at < LOOK_SECONDS or turn.stopped is not None:
+        for attempt in tuple(self.tries):
+            if now - attempt.entered_at < LOOK_SECONDS or attempt.stopped is not None:
                 continue
-            if now >= turn.until:
-                self.stop(turn, "deadline")
-            elif turn.sent_at is not None and clock - turn.sent_at >= self._timeout_seconds:
-                self.stop(turn, "timeout")
+            if now >= attempt.until:
+                self.stop(attempt, "deadline")
+            elif attempt.sent_at is not None and clock - attempt.sent_at >= self._timeout_seconds:
+                self.stop(attempt, "timeout")
             else:
-                turn.on_slow()
+                attempt.on_slow()
         if self.tries:
             self.watch_tries()
 
-    def explain_stop(self, turn: Turn) -> Message:
+    def explain_stop(self, attempt: Attempt) -> Message:
         """The final message of a product that was stopped: "failed" if it took too long."""
-        if turn.stopped != "timeout":
+        if attempt.stopped != "timeout":
             return {"type": "cancelled"}
         limit = f"{self._timeout_seconds:g} s (job_timeout_seconds)"
         return {
             "type": "failed",
-            "job": turn.request.job,
+            "job": attempt.request.job,
             "kind": "timeout",
             "message": f"the product took longer than {limit}",
             # a GPU may hang where the CPU does not; the CPU is only slow
@@ -190,94 +190,95 @@ class RunningProducts:
         }
 
     def send(
-        self, turn: Turn, engine: AnyEngine, seconds: float, lane: DeviceSet | None = None
+        self, attempt: Attempt, engine: AnyEngine, seconds: float, lane: DeviceSet | None = None
     ) -> None:
         """Send a product to an engine.
 
         Args:
-            turn: The product.
+            attempt: The product.
             engine: The engine.
             seconds: How long it should take.
             lane: The devices of this machine that work at it; None for all.
         """
-        self._running[turn.request.job] = turn
-        turn.sent_at = read_clock()
-        if turn.queue is not None:
-            turn.queue.begin(turn)
-        turn.holds = [room.hold("engine") for room in turn.rooms]
-        turn.begin()
-        turn.on_begin()
-        self._start(turn, engine, seconds, lane)
+        self._running[attempt.request.job] = attempt
+        attempt.sent_at = read_clock()
+        if attempt.queue is not None:
+            attempt.queue.begin(attempt)
+        attempt.holds = [extent.hold("engine") for extent in attempt.extents]
+        attempt.begin()
+        attempt.on_begin()
+        self._start(attempt, engine, seconds, lane)
 
     def _start(
-        self, turn: Turn, engine: AnyEngine, seconds: float, lane: DeviceSet | None = None
+        self, attempt: Attempt, engine: AnyEngine, seconds: float, lane: DeviceSet | None = None
     ) -> None:
         """Have an engine begin; the final message may come before this returns."""
-        message, job = turn.request.as_message(), turn.request.job
+        message, job = attempt.request.as_message(), attempt.request.job
         if engine is not self._here:
             # A job may be tried again while a node still ends its last try.
             job = f"{job}.{secrets.token_hex(8)}"
             message |= {"job": job, "expected_seconds": seconds}
         elif lane is not None:
-            message = replace(turn.request, device_set=lane or frozenset({CPU})).as_message()
-        turn.run = run = EngineRun(turn, engine, job, seconds, lane)
+            message = replace(attempt.request, device_set=lane or frozenset({CPU})).as_message()
+        attempt.run = run = EngineRun(attempt, engine, job, seconds, lane)
         self._loads[engine.id].add(run)
         engine.start_run(message, partial(self._take, run))
 
     def _take(self, run: EngineRun, message: Message) -> None:
         """An engine says something of a product."""
-        turn, is_here = run.turn, run.engine is self._here
+        attempt, is_here = run.attempt, run.engine is self._here
         if message["type"] == "begun" and is_here:
             self._load.begin(run, frozenset(message["lane"]), message["seconds"])
-            turn.begun_at = read_clock()
-            turn.note_wait()
+            attempt.begun_at = read_clock()
+            attempt.note_wait()
             self.advance()
         elif message["type"] not in FINAL_TYPES:
-            turn.on_message(message)
+            attempt.on_message(message)
         else:
             self._loads[run.engine.id].remove(run)
             if is_here:
-                self._host.learn(turn, message)
-                self._end(turn, message)
+                self._host.learn(attempt, message)
+                self._end(attempt, message)
             else:
-                self._take_from_node(run, {**message, "job": turn.request.job})
+                self._take_from_node(run, {**message, "job": attempt.request.job})
 
     def _take_from_node(self, run: EngineRun, message: dict[str, Any]) -> None:
         """A node has ended a product, or is lost."""
         if message["type"] == "failed" and message["kind"] in _NODE_FAILURES:
             if not run.is_stopped:
-                self._move(run.turn, message)
+                self._move(run.attempt, message)
                 return
             message["type"] = "cancelled"  # its engine was ended to stop it
         if message["type"] == "succeeded":
             message["plan"] = self._cluster.learn(run, message)
-        self._end(run.turn, message)
+        self._end(run.attempt, message)
 
-    def _move(self, turn: Turn, failure: Message) -> None:
+    def _move(self, attempt: Attempt, failure: Message) -> None:
         """Have another engine compute a product whose node is lost, from the first row on."""
-        turn.losses += 1
-        offer = self._cluster.choose(turn, {}) if turn.losses <= MOST_LOSSES else None
+        attempt.losses += 1
+        offer = self._cluster.choose(attempt, {}) if attempt.losses <= MOST_LOSSES else None
         engine = None if offer is None else self._fleet.find(offer.engine)
         if offer is None or engine is None:
-            self._end(turn, failure)
+            self._end(attempt, failure)
             return
-        job = turn.request.job
+        job = attempt.request.job
         logger.warning("product %s goes elsewhere: %s", job, failure["message"])
-        if turn.request.row_step:
-            turn.on_message({"type": "again", "job": job})
-        self._start(turn, engine, offer.seconds)
+        if attempt.request.row_step:
+            attempt.on_message({"type": "again", "job": job})
+        self._start(attempt, engine, offer.seconds)
 
-    def _end(self, turn: Turn, message: Message) -> None:
+    def _end(self, attempt: Attempt, message: Message) -> None:
         """A product has ended: learn from it how long the next ones of its kind take."""
-        for hold in turn.holds:
+        for hold in attempt.holds:
             hold.release()
-        del self._running[turn.request.job]
-        turn.ended_at = read_clock()
-        began_at = turn.begun_at or turn.sent_at
+        del self._running[attempt.request.job]
+        attempt.ended_at = read_clock()
+        began_at = attempt.begun_at or attempt.sent_at
         if message["type"] == "succeeded" and began_at is not None:
-            self.past.learn_run(turn.kind, turn.predicted_seconds, turn.ended_at - began_at)
-        resolve(turn.final, message)
+            seconds = attempt.ended_at - began_at
+            self.past.learn_run(attempt.kind, attempt.predicted_seconds, seconds)
+        resolve(attempt.final, message)
         self.advance()
         self.on_left()
         if self.on_answer is not None:
-            asyncio.get_running_loop().call_soon(self.on_answer, turn, message)
+            asyncio.get_running_loop().call_soon(self.on_answer, attempt, message)

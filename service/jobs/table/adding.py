@@ -16,9 +16,10 @@ from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import OperandNotFound
 from wavetrim.service.jobs.job import PROMISE, Job, list_promised
 from wavetrim.service.jobs.operands import find_result
-from wavetrim.service.jobs.table.ending import Followers
+from wavetrim.service.jobs.table.ending import Endings
 from wavetrim.service.jobs.table.listing import find_jobs
-from wavetrim.service.jobs.table.rows import make_row, read_job, split
+from wavetrim.service.jobs.table.rows import make_row, read_job
+from wavetrim.service.storage.database.database import split
 from wavetrim.service.storage.database.tables import job_labels, jobs, matrices, scope_key
 
 _NAMED: Final = ("a", "b", "c")
@@ -80,7 +81,7 @@ def _differ(job: Job, request: Mapping[str, Any]) -> bool:
     return _OPTIONAL | job.request != _OPTIONAL | dict(request)
 
 
-def add_jobs(connection: Connection, new: Sequence[Job], followers: Followers) -> list[Job]:
+def add_jobs(connection: Connection, new: Sequence[Job], endings: Endings) -> list[Job]:
     """Add the rows of new jobs; those that wait for others become followers of these.
 
     Returns:
@@ -101,7 +102,7 @@ def add_jobs(connection: Connection, new: Sequence[Job], followers: Followers) -
     if labels:
         connection.execute(insert(job_labels), labels)
     for job in added:
-        followers.add(job.id, job.awaited)
+        endings.add(job.id, job.awaited)
     return added
 
 

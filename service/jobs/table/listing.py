@@ -1,6 +1,7 @@
 """Jobs are read: by their ids, page by page, and counted."""
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, Engine, func, select
 
@@ -8,9 +9,12 @@ from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.errors import CursorUnknown
 from wavetrim.service.jobs.errors import JobNotFound
 from wavetrim.service.jobs.job import UNFINISHED, Job, JobState
-from wavetrim.service.jobs.table.rows import is_in_state, read_job, split
-from wavetrim.service.storage.database.database import reading
+from wavetrim.service.jobs.table.rows import is_in_state, read_job
+from wavetrim.service.storage.database.database import reading, split
 from wavetrim.service.storage.database.tables import is_owned, job_labels, jobs
+
+_MARK: Final = r"before:([0-9a-f]{32})"
+"""A cursor: an id, as a number would tell how many jobs others have posted."""
 
 
 def find_jobs(connection: Connection, ids: Collection[str]) -> dict[str, Job]:
@@ -101,7 +105,7 @@ class JobReader:
         with reading(self._database) as connection:
             if cursor is not None:
                 last = select(jobs.c.sequence).where(
-                    jobs.c.id == decode_cursor(cursor), is_owned(jobs, owner)
+                    jobs.c.id == decode_mark(cursor, _MARK)[1], is_owned(jobs, owner)
                 )
                 sequence = connection.scalar(last)
                 if sequence is None:
@@ -110,7 +114,7 @@ class JobReader:
                 wanted = wanted.where(jobs.c.sequence < sequence)
             found = [read_job(row) for row in connection.execute(wanted)]
         shown = found[:limit]
-        following = encode_cursor(shown[-1].id) if len(found) > limit else None
+        following = encode_mark(f"before:{shown[-1].id}") if len(found) > limit else None
         return tuple(map(self._show, shown)), following
 
     def list_unfinished(self) -> list[Job]:
@@ -153,20 +157,3 @@ def _have(labels: Sequence[str]) -> list[ColumnElement[bool]]:
     """Selects the rows of jobs that have all of some labels."""
     named = select(job_labels.c.job)
     return [jobs.c.id.in_(named.where(job_labels.c.label == label)) for label in labels]
-
-
-def encode_cursor(job_id: str) -> str:
-    """The cursor of the jobs that are older than this one.
-
-    It holds no sequence number, which would tell how many jobs others have posted.
-    """
-    return encode_mark(f"before:{job_id}")
-
-
-def decode_cursor(cursor: str) -> str:
-    """The id that `encode_cursor` was given.
-
-    Raises:
-        CursorUnknown: The text was not made by `encode_cursor`.
-    """
-    return str(decode_mark(cursor, r"before:([0-9a-f]{32})")[1])

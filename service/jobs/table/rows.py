@@ -5,7 +5,7 @@ second one so changes nothing, and is told so.
 """
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -25,9 +25,6 @@ from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.job import PROMISE, UNFINISHED, Job, JobState, Shape
 from wavetrim.service.storage.database.tables import jobs
-
-_AT_ONCE: Final = 500
-"""Ids that one statement names; chosen, below what SQLite takes."""
 
 _OPEN: Final = NO_OPTIONS.as_dict()
 
@@ -149,9 +146,3 @@ def is_in_state(state: JobState, running: Collection[str]) -> ColumnElement[bool
     if state is JobState.QUEUED:
         return and_(said, not_(begun))
     return or_(said, and_(begun, jobs.c.state == JobState.QUEUED))
-
-
-def split(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Ids in parts that one statement can name."""
-    for first in range(0, len(ids), _AT_ONCE):
-        yield ids[first : first + _AT_ONCE]

@@ -14,15 +14,7 @@ from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.table.adding import add_jobs, find_first
-from wavetrim.service.jobs.table.ending import (
-    Followers,
-    Success,
-    break_off,
-    cancel_job,
-    fail_job,
-    mark_cancelled,
-    succeed_jobs,
-)
+from wavetrim.service.jobs.table.ending import Endings
 from wavetrim.service.jobs.table.listing import JobReader, list_unfinished
 from wavetrim.service.jobs.table.rows import change_row, describe_job
 from wavetrim.service.storage.database.database import reading
@@ -49,13 +41,13 @@ class JobStore(JobReader):
         commits: Changes them.
 
     Attributes:
-        followers: Which jobs wait for the results of others.
+        endings: Ends them, and knows which wait for the results of others.
     """
 
     def __init__(self, database: Engine, commits: SharedCommits | None = None) -> None:
         super().__init__(database)
         self._commits = commits or SharedCommits(database)
-        self.followers = Followers()
+        self.endings = Endings()
 
     async def add(
         self,
@@ -94,15 +86,11 @@ class JobStore(JobReader):
             for posted, key, owner in posts
         ]
         new = [posted for (posted, _, _), first in zip(posts, firsts, strict=True) if not first]
-        added = iter(add_jobs(connection, list(chain.from_iterable(new)), self.followers))
+        added = iter(add_jobs(connection, list(chain.from_iterable(new)), self.endings))
         return [
             (first, False) if first else (list(islice(added, len(posted))), True)
             for (posted, _, _), first in zip(posts, firsts, strict=True)
         ]
-
-    def succeed(self, connection: Connection, successes: Sequence[Success]) -> Sequence[None]:
-        """Unfinished → succeeded, in a transaction that publishes results (`succeed_jobs`)."""
-        return succeed_jobs(connection, successes, self.followers)
 
     def find_repeated(
         self, requests: Sequence[Mapping[str, Any]], idempotency_key: str | None, owner: str = ""
@@ -128,35 +116,25 @@ class JobStore(JobReader):
 
     def fail(self, job: Job, kind: str, message: str) -> Job | None:
         """Unfinished → failed. None when the job has ended before."""
-        return self._change(
-            lambda connection: fail_job(connection, job, self.followers, kind, message)
-        )
+        return self._change(lambda connection: self.endings.fail(connection, job, kind, message))
 
     def cancel(self, job: Job) -> Job | None:
         """Unfinished → cancelled. None when the job has ended before."""
-        return self._change(lambda connection: cancel_job(connection, job, self.followers))
+        return self._change(lambda connection: self.endings.cancel(connection, job))
 
-    def release(self, job: Job) -> Job | None:
-        """Unfinished → queued, as if the try had never begun: the service stops before the job.
+    def break_off(self, job: Job, *, counts: bool) -> Job | None:
+        """Unfinished → queued, as its run broke off (`Endings.break_off`).
 
-        A job whose cancellation was requested is cancelled.
-
-        Returns:
-            The job as it is now; None when it had ended before.
-        """
-        return self._break_off(job, counts=False)
-
-    def settle(self, job: Job) -> Job | None:
-        """Settle one job whose run broke off, as `requeue_interrupted` does.
+        Args:
+            job: The job, as its run knows it.
+            counts: Whether that was a try. It was none if the service stops before the job.
 
         Returns:
             The job as it is now; None when it had ended before.
         """
-        return self._break_off(job, counts=True)
 
-    def _break_off(self, job: Job, *, counts: bool) -> Job | None:
         def change(connection: Connection) -> Job | None:
-            changed = break_off(connection, job, self.followers, counts=counts)
+            changed = self.endings.break_off(connection, job, counts=counts)
             if changed is not None and job.id in self.running:
                 self.running[job.id] = changed  # who cancels it next finds it so
             return changed
@@ -185,7 +163,7 @@ class JobStore(JobReader):
         """Cancels jobs, as `request_cancel` does; returns those that had not ended."""
 
         def mark(connection: Connection, job_id: str) -> Job | None:
-            return mark_cancelled(connection, job_id, self.running.get(job_id), self.followers)
+            return self.endings.mark_cancelled(connection, job_id, self.running.get(job_id))
 
         marked = self._change(lambda connection: [mark(connection, one) for one in ids])
         return [job for job in marked if job is not None]
@@ -229,10 +207,10 @@ class JobStore(JobReader):
         def change(connection: Connection) -> tuple[Job, ...]:
             unfinished = list_unfinished(connection)
             for job in unfinished:
-                self.followers.add(job.id, job.awaited)
+                self.endings.add(job.id, job.awaited)
             # A cancellation is kept in the row of a job that runs, even if it is queued there.
             settled = [
-                break_off(connection, job, self.followers, counts=True)
+                self.endings.break_off(connection, job, counts=True)
                 for job in unfinished
                 if job.state is JobState.RUNNING or job.cancel_requested
             ]

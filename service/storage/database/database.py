@@ -14,7 +14,7 @@ undo it, though not what was committed before. The end of the process does not u
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -38,6 +38,9 @@ logger = logging.getLogger(__name__)
 
 BUSY_TIMEOUT_SECONDS: Final = 10
 """How long a writer waits for another one, or for the server, before the caller gets a 503."""
+
+_AT_ONCE: Final = 500
+"""Ids that one statement names; chosen, below what SQLite takes."""
 
 _CONNECT_SECONDS: Final = 5
 _CHECKED_BYTES: Final = 64 * 2**20
@@ -133,6 +136,12 @@ def _is_away(error: Exception) -> bool:
     return isinstance(error, PostgresAway) and (
         "FATAL:" not in text or any(words in text for words in passing)
     )
+
+
+def split(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Ids in parts that one statement can name."""
+    for first in range(0, len(ids), _AT_ONCE):
+        yield ids[first : first + _AT_ONCE]
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from wavetrim.service.storage.database.tables import VERSION_TABLE, metadata, sc
 
 logger = logging.getLogger(__name__)
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006")
 """Revisions that a database may have, oldest first; the last one is this version's."""
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"

@@ -18,6 +18,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -70,6 +71,13 @@ matrices = Table(
     Column("stack", BigInteger, nullable=True),  # its matrices; NULL is a single one
     Index("matrices_age", "created_at", "id"),
     _index_owned("matrices_owner", "created_at", "id", "size_bytes"),
+)
+
+unsynced_files = Table(  # small files that a power cut may undo; a start writes them anew
+    "unsynced_files",
+    metadata,
+    Column("matrix", String(40), ForeignKey("matrices.id", ondelete="CASCADE"), primary_key=True),
+    Column("content", LargeBinary, nullable=False),
 )
 
 upload_keys = Table(

@@ -1,7 +1,8 @@
 """A file that is written in pieces, in any order, and durable when it is finished.
 
 Whole pages go past the system's cache (O_DIRECT), if they lie in memory as in the file: the disk
-then reads the caller's memory itself. The rest, and small files, go through the cache.
+then reads the caller's memory itself. The rest goes through the cache. Small files have a way of
+their own (`unsynced_files`).
 
 The caller keeps the memory of all pieces until `finish` is done: after a failed sync it is not
 known what the disk holds, so the whole file is written once more before the error is reported.
@@ -30,10 +31,6 @@ from wavetrim.service.storage.disk.new_file import (
 
 T = TypeVar("T")
 PAGE_BYTES: Final = 4096
-
-SMALL_BYTES: Final = 2**18
-"""A file below this goes through the cache as a whole, and waits for no commit; chosen: what that
-costs is more than it takes to write the file."""
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +64,7 @@ class FileWrite:
     ) -> None:
         self.writer = writer
         self._path = path
-        self._size_bytes, self._is_small = size_bytes, size_bytes < SMALL_BYTES
+        self._size_bytes = size_bytes
         self._extending = extending
         self._file: int | None = None
         self._direct: int | None = None  # the same file, past the cache
@@ -127,7 +124,7 @@ class FileWrite:
         self._is_ours = True
         try:
             flags = os.O_WRONLY | os.O_DIRECT | THIS_FILE
-            self._direct = None if self._is_small else os.open(self._path, flags)
+            self._direct = os.open(self._path, flags)
         except OSError:  # this file system has only its cache
             self._direct = None
 
@@ -145,8 +142,7 @@ class FileWrite:
         end = offset + len(view)
         if end > self._made_bytes:
             self._take_blocks(find_next_length(self._made_bytes, end, self._size_bytes))
-        if not self._is_small:
-            self.writer.yield_to_commits()
+        self.writer.yield_to_commits()
         first = -(-offset // PAGE_BYTES) * PAGE_BYTES
         last = max(first, end // PAGE_BYTES * PAGE_BYTES)
         if self._direct is None or (_find_address(view) - offset) % PAGE_BYTES:
@@ -159,7 +155,7 @@ class FileWrite:
     def _write_cached(self, offset: int, view: memoryview) -> None:
         assert self._file is not None, "a file is made first"
         write_whole(self._file, view, offset)
-        if view and not self._is_small:  # else the system would write it when the file is finished
+        if view:
             os.posix_fadvise(self._file, offset, len(view), os.POSIX_FADV_DONTNEED)
 
     def _sync(self) -> None:

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 from anyio import CancelScope
 
+from wavetrim.service.storage.disk.checksum import update_crc32
 from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
 from wavetrim.service.storage.disk.file_write import FileWrite
+from wavetrim.service.storage.disk.new_file import remove
+from wavetrim.service.storage.disk.unsynced_files import write_file
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.matrices.npy import format_header
 from wavetrim.service.storage.memory.extent import Hold
 from wavetrim.service.storage.memory.mapped_file import MappedFile
-from wavetrim.service.threads import run_to_end
+from wavetrim.service.threads import await_end, run_to_end
 
 if TYPE_CHECKING:
     from wavetrim.service.storage.matrices.drafts import Drafts, Settle
@@ -37,6 +40,8 @@ class Draft:
         hold: As given.
         view: Memory of its whole .npy file, with the header filled in.
         file: Its file that is being written, if it has one.
+        content: The bytes of a small one, whose file is written as a whole when it is published.
+            They are committed with its row, as the file is not synced. None for others.
     """
 
     def __init__(self, drafts: "Drafts", matrix: Matrix, hold: Hold) -> None:
@@ -54,7 +59,9 @@ class Draft:
         self._drafts = drafts
         self._written: set[int] = set()
         is_written = matrix.on_disk and not isinstance(hold.extent, MappedFile)
-        self.file = self._begin_file() if is_written else None
+        is_small = is_written and drafts.store.unsynced.takes(matrix.size_bytes)
+        self.content = self.view if is_small else None
+        self.file = self._begin_file() if is_written and not is_small else None
 
     async def write(self, begin: int, end: int) -> None:
         """Have bytes of the view written to disk; they must not change any more.
@@ -139,6 +146,8 @@ class Draft:
         if self.file is not None:
             with CancelScope(shield=True):  # until then its memory is read
                 await asyncio.wait({asyncio.wrap_future(self.file.abort())})
+        if self.content is not None:
+            await run_to_end(remove, self.matrix.path)
         self.hold.release()
         self._drafts.store.stored.note_discarded(self.matrix.id)
 
@@ -151,12 +160,23 @@ class Draft:
         )
 
     async def _finish(self) -> int | None:
-        """Make its file durable under its name; returns the file's CRC-32, None without one."""
+        """Give its file its name, durable unless its bytes are committed with its row.
+
+        Returns:
+            The CRC-32 of the file; None without one.
+        """
         if isinstance(self.hold.extent, MappedFile):
             return await run_to_end(self.hold.extent.finish, self.matrix.path)
+        if self.content is not None:
+            return await await_end(self._drafts.store.writer.add(self._write_small))
         if self.file is None:
             return None
         return await asyncio.shield(asyncio.wrap_future(self.file.finish(self.matrix.path)))
+
+    def _write_small(self) -> int:
+        with self._drafts.extending(self.matrix, self.matrix.size_bytes):
+            write_file(self.matrix.path, self.view, syncs=False)
+        return update_crc32(self.view)
 
     def _explain(self, error: BaseException) -> BaseException:
         if isinstance(error, OSError):

@@ -28,6 +28,7 @@ from wavetrim.service.storage.database.shared_commits import CommitLost, Togethe
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
 from wavetrim.service.storage.disk.new_file import explain, remove
+from wavetrim.service.storage.disk.unsynced_files import add_contents
 from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.matrix import Matrix, count_data_bytes
 from wavetrim.service.storage.matrices.npy import format_header
@@ -172,7 +173,7 @@ class Drafts:
             # This comes before its row: whoever sees that may delete the matrix, also from here.
             self.store.cache.add(matrix.id, draft.hold, on_disk=matrix.on_disk)
         try:
-            await finish(self._commit(matrix, settle))
+            await finish(self._commit(matrix, draft.content, settle))
         except BaseException:
             self.store.cache.drop(matrix.id)
             raise
@@ -215,8 +216,10 @@ class Drafts:
             matrix.unfinished, matrix.size_bytes, "storage", extending=extending, growing=growing
         )
 
-    async def _commit(self, matrix: Matrix, settle: Settle | None) -> None:
-        change = Together(_add_rows, (_describe_row(matrix), settle))
+    async def _commit(
+        self, matrix: Matrix, content: memoryview | None, settle: Settle | None
+    ) -> None:
+        change = Together(_add_rows, (_describe_row(matrix), content, settle))
         added = self.store.commits.add(change, durable=matrix.on_disk)
         try:
             await asyncio.wrap_future(added)
@@ -224,6 +227,8 @@ class Drafts:
             await run_to_end(self._end_failed, matrix, error)
         else:
             self.store.stored.note_published(matrix.id)
+            if content is not None:
+                self.store.unsynced.note_added(matrix.id, matrix.size_bytes)
 
     def _end_failed(self, matrix: Matrix, error: BaseException) -> None:
         """End a commit that has failed; returns if the row is there nevertheless."""
@@ -253,11 +258,13 @@ class Drafts:
 
 
 def _add_rows(
-    connection: Connection, added: Sequence[tuple[dict[str, Any], Settle | None]]
+    connection: Connection, added: Sequence[tuple[dict[str, Any], memoryview | None, Settle | None]]
 ) -> Sequence[None]:
     """Add the rows of matrices that are published together."""
-    connection.execute(_ADDED, [row for row, _ in added])
-    make_all(connection, [settle for _, settle in added if settle is not None])
+    connection.execute(_ADDED, [row for row, _, _ in added])
+    contents = [(row["id"], content) for row, content, _ in added if content is not None]
+    add_contents(connection, contents)
+    make_all(connection, [settle for _, _, settle in added if settle is not None])
     return [None] * len(added)
 
 

@@ -1,7 +1,7 @@
 """The store of matrices: bytes in memory, on disk, or both; and a row each in the database.
 
-The row is added last. So a row always has a whole file, and a file without a row was left by a
-crash, or its database was lost.
+The row is added last. So a row always has a whole file, or the file's bytes in the database as well
+(`disk/unsynced_files.py`). A file without a row was left by a crash, or its database was lost.
 """
 
 import os
@@ -20,6 +20,7 @@ from wavetrim.service.storage.database.tables import is_owned, matrices, read_ow
 from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
 from wavetrim.service.storage.disk.new_file import remove
+from wavetrim.service.storage.disk.unsynced_files import UnsyncedFiles
 from wavetrim.service.storage.errors import MatrixNotFound
 from wavetrim.service.storage.folder.sweep import sweep_folder
 from wavetrim.service.storage.matrices.cache import MatrixCache
@@ -66,6 +67,7 @@ class MatrixStore:
         drafts: Begins matrices that are not stored yet.
         cache: The matrices that lie in the arena.
         writer: Writes from there to files.
+        unsynced: Those that wait for a sync.
         checks: Checks whether files are as they were stored.
         stored: How many bytes there are, on disk and of each owner.
         on_removed: Each is called with the id of a removed matrix, from any thread.
@@ -91,6 +93,7 @@ class MatrixStore:
         self.commits = commits or SharedCommits(database)
         self.arena = arena or Arena(limit_bytes=0)
         self.writer = DiskWriter(writes=self.writes)
+        self.unsynced = UnsyncedFiles(database, self.commits, folder)
         self.cache = MatrixCache()
         self.arena.evict = self.cache.evict
         self._known = LastUsed[str, Matrix](_KNOWN)
@@ -235,16 +238,18 @@ class MatrixStore:
             removed += batch
 
     def sweep(self) -> None:
-        """Clears up after an earlier run, as `sweep_folder` does.
+        """Clears up after an earlier run, as `sweep_folder` does, and restores unsynced files.
 
         To be called once, before anything is allocated and before any job runs again.
         """
         sweep_folder(self.database, self.folder)
+        self.unsynced.start()
         self.stored.doubt()
 
     def close(self) -> None:
         """Write what is to be written, and let go of all memory. Blocks."""
         self.writer.close()
+        self.unsynced.close()
         self.commits.close()
         self.cache.clear()
 

@@ -7,21 +7,21 @@ from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.service.engine.engine import Engine
+from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes
 from wavetrim.service.jobs.lanes.load import Load
-from wavetrim.service.jobs.lanes.turn import Turn
 from wavetrim.service.settings import Settings
 
 PLACE = Operand(1, 0, 900, 900, "float32")
 
 
-async def make_turn(b_key: str) -> Turn:
-    return Turn(RunRequest("job", PLACE, PLACE, None, PLACE, b_key=b_key))
+async def make_attempt(b_key: str) -> Attempt:
+    return Attempt(RunRequest("job", PLACE, PLACE, None, PLACE, b_key=b_key))
 
 
 def test_choices_are_those_of_the_shape_until_it_is_known_where_b_is(tmp_path: Path) -> None:
     lanes = HostLanes(Engine(Settings(data_dir=tmp_path)), Load(), PlanCache())
-    mine, other = asyncio.run(make_turn("mine")), asyncio.run(make_turn("other"))
+    mine, other = asyncio.run(make_attempt("mine")), asyncio.run(make_attempt("other"))
     assert lanes.find_kept(mine) is None
     (found,) = lanes.find(mine.request)
     assert found.device_set == {CPU}

@@ -7,7 +7,7 @@ import pytest
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.service.clock import read_clock
-from wavetrim.service.jobs.lanes.turn import Turn
+from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.queue import Queue
 
 PLACE = Operand(1, 0, 900, 900, "float32")
@@ -20,18 +20,18 @@ def run(scenario: Callable[[], None]) -> None:
     asyncio.run(start())
 
 
-def add(queue: Queue, caller: str, seconds: float = 1.0, *, age: float = 0.0) -> Turn:
+def add(queue: Queue, caller: str, seconds: float = 1.0, *, age: float = 0.0) -> Attempt:
     request = RunRequest("job", PLACE, PLACE, None, PLACE)
     since = read_clock() - age
-    turn = Turn(request, caller=caller, since=since, predicted_seconds=seconds)
-    queue.add(turn)
-    return turn
+    attempt = Attempt(request, caller=caller, since=since, predicted_seconds=seconds)
+    queue.add(attempt)
+    return attempt
 
 
 def begin_next(queue: Queue) -> str:
-    turn = queue.list_first(1)[0]
-    queue.begin(turn)
-    return turn.caller
+    attempt = queue.list_first(1)[0]
+    queue.begin(attempt)
+    return attempt.caller
 
 
 def test_a_caller_that_comes_late_is_neither_last_nor_alone() -> None:
@@ -84,15 +84,15 @@ def test_what_was_computed_while_nobody_waited_costs_no_turn() -> None:
 def test_what_has_left_is_not_counted(begins: bool) -> None:
     def scenario() -> None:
         queue = Queue()
-        turns = [add(queue, "ada", seconds, age=seconds) for seconds in (1.0, 2.0, 1.0)]
-        queue.add(turns[0])  # it waits already
-        assert (len(queue), queue.count("ada"), queue.count("bob")) == (3, 3, 0)
+        attempts = [add(queue, "ada", seconds, age=seconds) for seconds in (1.0, 2.0, 1.0)]
+        queue.add(attempts[0])  # it waits already
+        assert len(queue) == 3
         leave = queue.begin if begins else queue.remove
-        leave(turns[0])
-        queue.remove(turns[0])
-        assert queue.list_all() in ([turns[1], turns[2]], [turns[2], turns[1]])
-        for turn in turns[1:]:
-            leave(turn)
-        assert (len(queue), queue.count("ada"), queue.list_all()) == (0, 0, [])
+        leave(attempts[0])
+        queue.remove(attempts[0])
+        assert queue.list_all() in ([attempts[1], attempts[2]], [attempts[2], attempts[1]])
+        for attempt in attempts[1:]:
+            leave(attempt)
+        assert (len(queue), queue.list_all()) == (0, [])
 
     run(scenario)

@@ -72,8 +72,8 @@ def test_what_is_logged_of_a_job_has_the_trace_of_its_request(server: RunningSer
     stored = server.client.post(
         "/v1/matrices", content=encode_npy(np.ones((9, 9))), headers=headers
     ).json()["id"]
+    server.stop()
     (server.data_dir / "matrices" / f"{stored}.npy").write_bytes(b"changed")
-    server.kill()
     server.restart()
     server.client.headers.update(IDS)
     posted = server.client.post("/v1/jobs", json={"a": stored, "b": stored})

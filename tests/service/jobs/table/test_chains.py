@@ -64,8 +64,8 @@ def succeed(jobs: JobStore, matrices: MatrixStore) -> Callable[[Job], str]:
     def publish(job: Job) -> str:
         draft = begin_draft(matrices, *SHAPE[:3])
         result = draft.matrix.id
-        success = Success(job, result, {}, {}, None)
-        run(draft.publish(settle=lambda connection: jobs.succeed(connection, [success])))
+        success = Success(job.succeed(result, plan={}, timings={}, verification=None))
+        run(draft.publish(settle=lambda connection: jobs.endings.succeed(connection, [success])))
         return result
 
     return publish
@@ -141,7 +141,7 @@ def test_what_waits_survives_a_restart(database, jobs, matrices, add, succeed) -
     jobs.keep_run(first.begin_try(1.0))
     later = JobStore(database)
     assert [job.id for job in later.requeue_interrupted()] == [first.id]
-    assert later.followers.find(first.id) == [second.id]
+    assert later.endings.find(first.id) == [second.id]
     assert [job.awaited for job in later.list_unfinished()] == [[], [first.id]]
 
 

@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from tests.service.drafts import begin_draft, keep_matrix, run
+from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.errors import CursorUnknown, FieldProblem
 from wavetrim.service.jobs.errors import (
     JobNotFound,
@@ -21,8 +22,7 @@ from wavetrim.service.jobs.errors import (
 )
 from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
 from wavetrim.service.jobs.table.adding import find_key
-from wavetrim.service.jobs.table.ending import Followers, Success, succeed_jobs
-from wavetrim.service.jobs.table.listing import decode_cursor, encode_cursor
+from wavetrim.service.jobs.table.ending import Endings, Success
 from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.errors import MatrixInUse, MatrixNotFound
@@ -83,7 +83,8 @@ def post(
 
 def succeed(database: Engine, job: Job, result: str = "r") -> None:
     with database.begin() as connection:
-        succeed_jobs(connection, [Success(job, result, PLAN, TIMINGS, None)], Followers())
+        done = job.succeed(result, plan=PLAN, timings=TIMINGS, verification=None)
+        Endings().succeed(connection, [Success(done)])
 
 
 def begin(jobs: JobStore, job_id: str) -> Job | None:
@@ -177,7 +178,7 @@ def test_a_job_that_was_cancelled_as_it_began_does_not_go_on(database, jobs, add
     job = add().begin_try(time.time())
     jobs.request_cancel(job.id)
     assert jobs.keep_run(job) is None
-    assert jobs.settle(job) is None
+    assert jobs.break_off(job, counts=True) is None
     with pytest.raises(JobStateConflict):
         succeed(database, job)
     assert jobs.get(job.id).state is JobState.CANCELLED
@@ -201,8 +202,8 @@ def test_nothing_changes_a_finished_job(database, jobs, add) -> None:
     assert jobs.keep_run(job.begin_try(0.0)) is None
     assert jobs.fail(job, "device", "late") is None
     assert jobs.cancel(job) is None
-    assert jobs.release(job) is None
-    assert jobs.settle(job) is None
+    assert jobs.break_off(job, counts=False) is None
+    assert jobs.break_off(job, counts=True) is None
     with pytest.raises(JobStateConflict):
         succeed(database, job, "other")
     with pytest.raises(JobStateConflict, match="is succeeded; it must be queued or running"):
@@ -219,7 +220,8 @@ def test_a_product_is_published_with_its_job_or_not_at_all(database, jobs, matri
         products.append(pending := draft.matrix)
 
         def settle(connection, job=job, pending=pending):
-            jobs.succeed(connection, [Success(job, pending.id, {}, {}, None)])
+            done = job.succeed(pending.id, plan={}, timings={}, verification=None)
+            jobs.endings.succeed(connection, [Success(done)])
 
         if job is first:
             run(draft.publish(settle=settle))
@@ -251,7 +253,7 @@ def test_a_queued_job_is_cancelled_at_once_and_a_running_one_marked(jobs, add) -
 def test_a_released_job_waits_as_if_it_had_not_been_tried(jobs, add) -> None:
     job = replace(begin(jobs, add().id), plan=PLAN, progress=0.7)
     jobs.keep_run(job)
-    released = jobs.release(job)
+    released = jobs.break_off(job, counts=False)
     assert (released.state, released.attempts, released.progress, released.plan) == (
         JobState.QUEUED, 0, 0.0, None,
     )  # fmt: skip
@@ -267,7 +269,7 @@ def test_a_job_that_is_released_after_its_cancellation_is_cancelled(
         jobs.keep_run(job)
     marked = jobs.request_cancel(job.id)
     assert (marked.state, marked.cancel_requested) == (JobState.RUNNING, True)
-    released = jobs.release(job)
+    released = jobs.break_off(job, counts=False)
     assert (released.state, released.attempts) == (JobState.CANCELLED, 1)
     assert released.finished_at >= released.started_at == job.started_at
     assert jobs.get(job.id) == released
@@ -292,10 +294,10 @@ def test_a_cancelled_job_that_an_earlier_version_has_queued_again_never_runs(
     assert jobs.requeue_interrupted() == ()
 
 
-@pytest.mark.parametrize("end", [JobStore.release, lambda jobs, job: jobs.settle(job)])
+@pytest.mark.parametrize("counts", [False, True])
 @pytest.mark.parametrize("has_ended", [False, True])
 def test_a_run_that_breaks_off_during_a_cancellation_leaves_no_running_job(
-    jobs, add, monkeypatch: pytest.MonkeyPatch, end: Callable[..., Job], has_ended: bool
+    jobs, add, monkeypatch: pytest.MonkeyPatch, counts: bool, has_ended: bool
 ) -> None:
     job = add().begin_try(time.time())
     jobs.running[job.id] = job
@@ -304,7 +306,7 @@ def test_a_run_that_breaks_off_during_a_cancellation_leaves_no_running_job(
     def break_off(job_id: str, owner: str | None = None) -> Job:
         found = get(job_id, owner)
         monkeypatch.undo()
-        assert end(jobs, job).state is JobState.QUEUED
+        assert jobs.break_off(job, counts=counts).state is JobState.QUEUED
         if has_ended:
             del jobs.running[job.id]
         return found
@@ -317,10 +319,8 @@ def test_a_run_that_breaks_off_during_a_cancellation_leaves_no_running_job(
     assert jobs.list_unfinished() == []
 
 
-@pytest.mark.parametrize("end", [JobStore.release, lambda jobs, job: jobs.settle(job)])
-def test_a_run_that_breaks_off_while_it_is_cancelled_never_goes_on(
-    jobs, add, end: Callable[..., Job]
-) -> None:
+@pytest.mark.parametrize("counts", [False, True])
+def test_a_run_that_breaks_off_while_it_is_cancelled_never_goes_on(jobs, add, counts: bool) -> None:
     for _ in range(20):
         job = add().begin_try(time.time())
         jobs.running[job.id] = job
@@ -328,7 +328,7 @@ def test_a_run_that_breaks_off_while_it_is_cancelled_never_goes_on(
 
         def break_off(job: Job = job, start: threading.Barrier = start) -> None:
             start.wait()
-            end(jobs, job)
+            jobs.break_off(job, counts=counts)
             del jobs.running[job.id]
 
         def cancel(job: Job = job, start: threading.Barrier = start) -> None:
@@ -408,10 +408,10 @@ def test_pages_are_filtered_by_state(jobs, add) -> None:
 def test_a_cursor_tells_nothing_of_other_callers(jobs, add) -> None:
     first, last = add(), add()
     _, cursor = jobs.page(limit=1)
-    assert decode_cursor(cursor) == last.id
+    assert decode_mark(cursor, r"before:(.*)")[1] == last.id
     for owner, job_id in (("another", last.id), (None, "0" * 32)):
         with pytest.raises(CursorUnknown):
-            jobs.page(cursor=encode_cursor(job_id), owner=owner)
+            jobs.page(cursor=encode_mark(f"before:{job_id}"), owner=owner)
     assert jobs.page(cursor=cursor) == ((first,), None)
 
 

@@ -61,7 +61,8 @@ PLAN = {
 def forget_version(connection: Connection) -> None:
     """Take away what versions with `schema_version` have added, so that it is added anew."""
     connection.exec_driver_sql(f"DROP TABLE {VERSION_TABLE}")
-    connection.exec_driver_sql("DROP TABLE job_labels")
+    for added in ("job_labels", "unsynced_files"):
+        connection.exec_driver_sql(f"DROP TABLE {added}")
     for table, column in (("jobs", "trace"), ("jobs", "shape"), ("matrices", "stack")):
         connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
 

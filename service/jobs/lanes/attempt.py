@@ -1,4 +1,4 @@
-"""One product's way through queue and lane."""
+"""One attempt at a product: it waits in the queue, and then an engine has it."""
 
 import asyncio
 import math
@@ -26,11 +26,11 @@ def _ignore(_message: Message) -> None:
 
 
 @dataclass(slots=True, eq=False)
-class Turn:
-    """One product's way through queue and lane.
+class Attempt:
+    """One attempt at a product: it waits in the queue, and then an engine has it.
 
-    A job has its turn from when it is accepted. Until its matrices are in memory it is not *ready*:
-    its request then tells their shapes, not where they lie.
+    A job has one from when it is accepted. Until the job's matrices are in memory it is not
+    *ready*: its request then tells their shapes, not where they lie.
 
     Attributes:
         request: The product.
@@ -40,7 +40,7 @@ class Turn:
         priority: The higher one goes first within its caller.
         kind: Its kind, by which seconds are learned.
         is_small: Whether it takes an engine only milliseconds.
-        rooms: The memory that it lies in.
+        extents: The memory that it lies in.
         is_ready: Whether it can be sent.
         on_wanted: Called when it would begin now if it were ready.
         on_begin: Called when the product is sent to an engine.
@@ -62,7 +62,7 @@ class Turn:
         sent_at: When it was sent to an engine, UTC seconds; None before.
         begun_at: When devices began with it; None before, and if that is not told.
         ended_at: When it ended.
-        final: Becomes the engine's final message; "cancelled" if it was given up before its turn.
+        final: Becomes the engine's final message; "cancelled" if it was given up before.
     """
 
     request: RunRequest
@@ -73,7 +73,7 @@ class Turn:
     priority: int = 0
     kind: Kind = field(init=False)
     is_small: bool = field(init=False)
-    rooms: Sequence[Extent] = ()
+    extents: Sequence[Extent] = ()
     is_ready: bool = False
     on_wanted: Callable[[], None] = _do_nothing
     on_begin: Callable[[], None] = _do_nothing
@@ -109,15 +109,15 @@ class Turn:
         request = self.request
         return request.options == NO_OPTIONS and self.is_small and request.needs_one_thread
 
-    def make_ready(self, request: RunRequest, rooms: Sequence[Extent]) -> None:
+    def make_ready(self, request: RunRequest, extents: Sequence[Extent]) -> None:
         """Its matrices lie in memory now.
 
         Args:
-            request: The product, with their places; its id is not in the lane yet.
-            rooms: The memory that they lie in. It is held for the engine until that has answered or
-                is gone, even if nobody waits for the product any more.
+            request: The product, with their addresses; its id is not in the lane yet.
+            extents: The memory that they lie in. It is held for the engine until that has answered
+                or is gone, even if nobody waits for the product any more.
         """
-        self.request, self.rooms, self.is_ready = request, rooms, True
+        self.request, self.extents, self.is_ready = request, extents, True
         self.entered_at = time.perf_counter()
 
     def change_priority(self, priority: int) -> None:
@@ -129,9 +129,9 @@ class Turn:
         if queue is not None:
             queue.add(self)
 
-    def repeat(self) -> "Turn":
-        """Another turn of the product, for its next try."""
-        return Turn(
+    def repeat(self) -> "Attempt":
+        """The next attempt at the product."""
+        return Attempt(
             self.request, caller=self.caller, since=self.since,
             predicted_seconds=self.predicted_seconds, priority=self.priority,
         )  # fmt: skip
