@@ -77,11 +77,7 @@ def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool 
         return opened.reshape(operand.shape, order=order, copy=False)
     if not isinstance(operand.slab, str):
         assert slabs is not None, "slabs are named where there are some"
-        return slabs.locate(
-            operand.slab, operand.offset_bytes, operand.rows, operand.columns, operand.dtype,
-            strides_bytes=operand.strides_bytes, fortran_order=operand.fortran_order,
-            writable=writable,
-        )  # fmt: skip
+        return slabs.locate(operand, writable=writable)
     if operand.strides_bytes is not None:
         raise SlabError("strides_bytes", operand.strides_bytes, "left out for a matrix in a file")
     return _map_file(operand, operand.slab, writable=writable)

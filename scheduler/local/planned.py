@@ -12,7 +12,8 @@ from wavetrim.cpu.threads import blas_limit
 from wavetrim.scheduler.calibration.cpu import open_profiles
 from wavetrim.scheduler.errors import ExecutionError, PlanError
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.execution.run import raise_translated
+from wavetrim.scheduler.execution.product import raise_translated
+from wavetrim.scheduler.execution.rows import Hooks
 from wavetrim.scheduler.local.known import KnownProducts
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
@@ -43,6 +44,7 @@ class PlannedProducts:
         )
         self._profiles = open_profiles(self._executor, options.profile_dir, lock=machine.lock)
         self._plans = PlanCache()
+        self._hooks = Hooks(cancelled=lambda: machine.has_ended)
         self._is_running = False
 
     @property
@@ -104,12 +106,12 @@ class PlannedProducts:
             ExecutionError: A device failed, the interpreter exits, or this thread is in a product,
                 which a signal handler or a finalizer has interrupted.
         """
-        run = partial(self._executor.run, alpha=alpha, beta=beta, cancelled=self._has_ended)
+        run = partial(self._executor.run, alpha=alpha, beta=beta, hooks=self._hooks)
         self._run_alone(run, plan, a, b, c)
 
     def keep_way(self, plan: Plan, a: Matrix, b: Matrix, alpha: float) -> None:
         """Let products like one that a GPU has computed take the same way at once."""
-        product = self._executor.find_gpu_product(plan, alpha)
+        product = self._executor.gpus.find_product(plan, alpha)
         if product is not None:
             known = self._machine.known = self._machine.known or KnownProducts(self._run_alone)
             known.keep(a, b, alpha, plan.problem.memory, product)
@@ -139,9 +141,6 @@ class PlannedProducts:
     def _refuse(self) -> NoReturn:
         """Refuse a product now that this thread has the turn, which it then gives to others."""
         raise ExecutionError("a product of this thread is running, and has to end first")
-
-    def _has_ended(self) -> bool:
-        return self._machine.has_ended
 
     def close(self) -> None:
         """End the threads and free memory."""

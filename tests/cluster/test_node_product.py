@@ -20,6 +20,7 @@ from tests.matrices import Array, make_matrix
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.engine.operands import Operands
 from wavetrim.scheduler.errors import ExecutionCancelled, NodeLost
+from wavetrim.scheduler.execution.rows import Hooks
 from wavetrim.scheduler.planning.placing import Network
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def multiply(
     return NodeProduct(
         RunRequest(job, place, place, None, place, b_key=b_key), Operands(A, B, None, out),
         node=node, expected_seconds=0.01, stall_seconds=stall_seconds,
-        final=lambda _rows: None, cancelled=cancelled,
+        hooks=Hooks(cancelled=cancelled),
     ).run()  # fmt: skip
 
 
