@@ -17,7 +17,7 @@ import ray
 from ray.exceptions import RayError
 
 from wavetrim.scheduler.cluster.membership import NodeHandle
-from wavetrim.scheduler.cluster.network import STORE_SHARE, cut_operand, cut_rows
+from wavetrim.scheduler.cluster.node_operands import STORE_SHARE, cut_operand, cut_rows
 from wavetrim.scheduler.engine.answer import GONE, merge_successes
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.operands import Operands

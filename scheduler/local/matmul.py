@@ -27,8 +27,8 @@ from wavetrim.scheduler.local.arrays import (
     read_array,
     read_factor,
 )
-from wavetrim.scheduler.local.machine import LocalMachine
-from wavetrim.scheduler.local.process import find_known
+from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
+from wavetrim.scheduler.local.process import find_known, find_machine
 from wavetrim.scheduler.local.stacks import Matrices, StackProblem, find_stack_problem, unstack
 from wavetrim.scheduler.options import (
     NO_OPTIONS,
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from wavetrim.scheduler.planning.plan import Plan
 
 Array: TypeAlias = NDArray[Any]
-FindMachine: TypeAlias = Callable[[bool], LocalMachine]
-
 
 _LEAST_PLANNED_TERMS: Final = 1 << 19
 """Terms, M N K, below which no GPU is asked for: a core takes about 10 µs, a GPU's call 30. Chosen:
@@ -72,7 +70,7 @@ class _Product(NamedTuple):
 
 
 def multiply(
-    find_machine: FindMachine,
+    read_options: Callable[[], LocalOptions],
     a: ArrayLike,
     b: ArrayLike,
     *,
@@ -89,7 +87,7 @@ def multiply(
     """αA·B + βC; see `wavetrim.matmul`.
 
     Args:
-        find_machine: Returns the machine, given whether its GPU may be used.
+        read_options: Called for the machine's options where it is not there yet.
         a: The left operand.
         b: The right operand.
         alpha: Factor of the product.
@@ -114,7 +112,7 @@ def multiply(
     addend = read_addend(c, problem, beta, dtype)
     if out is not None:
         check_out(out, problem, dtype)
-    machine = find_machine(device != "cpu")
+    machine = find_machine(read_options, needs_gpu=device != "cpu")
     if device is not None:
         machine.check_device(device)
     is_free = accuracy is devices is None and isinstance(f, str) and f == "auto"

@@ -8,7 +8,8 @@ from typing import Any
 
 from wavetrim.kernels.device import select_devices
 from wavetrim.scheduler.errors import PlanError, ProblemError
-from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
+from wavetrim.scheduler.local.machine import LocalOptions
+from wavetrim.scheduler.local.process import find_machine
 from wavetrim.scheduler.options import PlanOptions, check_rows, check_sms, read_whole
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.plan import Plan
@@ -19,7 +20,6 @@ from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
 
 
 def plan_locally(
-    find_machine: Callable[[bool], LocalMachine],
     read_options: Callable[[], LocalOptions],
     *,
     m: int,
@@ -35,7 +35,6 @@ def plan_locally(
     """Choose the plan of a product on this machine, on another local GPU, or on a preset.
 
     Args:
-        find_machine: Returns this machine, given whether its GPU may be used.
         read_options: Returns the options of this machine.
         m: Rows of A and C.
         n: Columns of B and C.
@@ -59,7 +58,7 @@ def plan_locally(
     if device is not None and not isinstance(device, str):
         raise PlanError("device", device, "None or a name")
     if device is None or device.casefold() == "cpu":
-        machine = find_machine(device is None)
+        machine = find_machine(read_options, needs_gpu=device is None)
         problem.check_fits(machine.options.memory_bytes)
         profile = machine.planned.find_profile(cpu_only=device is not None)
     else:

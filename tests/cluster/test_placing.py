@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.scheduler.cluster.network import STORE_SHARE, cut_operand, cut_rows
+from wavetrim.scheduler.cluster.node_operands import STORE_SHARE, cut_operand, cut_rows
 from wavetrim.scheduler.engine.answer import merge_successes
 from wavetrim.scheduler.planning.placing import Network, Offer, Traffic
 
