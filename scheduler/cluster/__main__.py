@@ -20,9 +20,10 @@ from wavetrim.scheduler.cluster.membership import Membership
 from wavetrim.scheduler.cluster.product import NodeProduct
 from wavetrim.scheduler.engine.answer import describe_failure
 from wavetrim.scheduler.engine.arena import MappedSlabs
-from wavetrim.scheduler.engine.conversation import Channel, Conversation, prepare_process
+from wavetrim.scheduler.engine.conversation import Channel, Conversation
 from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.engine.operands import open_operands
+from wavetrim.scheduler.engine.process import prepare_process
 from wavetrim.scheduler.errors import NodeLost
 
 logger = logging.getLogger("wavetrim.scheduler.cluster")

@@ -5,7 +5,6 @@ node. Its arguments lie in Ray's store and are read-only. Rows that a GPU reads 
 page-locked memory first.
 """
 
-import logging
 import os
 import socket
 import threading
@@ -17,22 +16,16 @@ import numpy as np
 import ray
 from numpy.typing import NDArray
 
-from wavetrim.cpu.threads import usable_cores
-from wavetrim.kernels.device import select_devices
 from wavetrim.kernels.transfer.pinned import pin_array
-from wavetrim.scheduler.calibration.cpu import open_profiles
-from wavetrim.scheduler.cluster.node_options import NodeOptions
+from wavetrim.scheduler.cluster.node_options import read_options
 from wavetrim.scheduler.engine.answer import describe_failure
-from wavetrim.scheduler.engine.messages import POISONED_EXIT, STALLED_EXIT, RunRequest
+from wavetrim.scheduler.engine.messages import POISONED_EXIT, RunRequest
 from wavetrim.scheduler.engine.operands import make_product
+from wavetrim.scheduler.engine.process import open_devices
 from wavetrim.scheduler.engine.run import Runner
 from wavetrim.scheduler.errors import OperandGone
-from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.rows import Hooks
-from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.profile.store import dump_profile
-
-logger = logging.getLogger(__name__)
 
 Matrix = NDArray[Any]
 
@@ -45,19 +38,11 @@ class NodeEngine:
     """
 
     def __init__(self) -> None:
-        options = NodeOptions.read(os.environ)
-        self._executor = Executor(
-            cache_dir=options.cache_dir,
-            devices=select_devices(options.devices),
-            cpu_threads=options.cpu_threads or usable_cores(),
-            gpu_memory_bytes=options.gpu_memory_bytes,
-            watchdog=Watchdog(options.stall_seconds, _end_stalled),
-        )
-        self._executor.pool.prepare()
+        options = read_options(os.environ)
         if options.profile_dir is not None:
             options.profile_dir.mkdir(parents=True, exist_ok=True)
-        self._profiles = open_profiles(self._executor, options.profile_dir)
-        self._runner = Runner(self._executor)
+        self._executor, self._profiles = open_devices(options)
+        self._runner = Runner(self._executor, self._profiles.find)
         self._kept: dict[str, Matrix] = {}
         self._filled: dict[str, int] = {}
         self._cancelled: set[str] = set()
@@ -160,7 +145,7 @@ class NodeEngine:
                 self._take(a, dtype), right, c, out, alpha=request.alpha, beta=request.beta
             )
             event = self._runner.run_product(
-                request, product, self._profiles.find("cpu" if request.cpu_only else None),
+                request, product,
                 # A converted B is not the operand of that name.
                 b_key=b if isinstance(b, str) and right.dtype.name == dtype else None,
                 hooks=Hooks(cancelled=lambda: request.job in self._cancelled),
@@ -189,8 +174,3 @@ class NodeEngine:
 
     def _make(self, shape: tuple[int, int], dtype: str) -> Matrix:
         return pin_array(shape, dtype) if self._executor.devices else np.empty(shape, dtype)
-
-
-def _end_stalled(seconds: float) -> None:
-    logger.error("the GPU has made no progress for %.0f s; the node's engine ends", seconds)
-    os._exit(STALLED_EXIT)

@@ -1,8 +1,9 @@
 """The operands of a node: how they are cut to be sent, and which it keeps between products.
 
-A B that comes again is not sent again. The head decides which. The least recently used ones are dropped if memory is short, but none that a
-product uses. An operand's name is the id of a stored matrix, which never changes and is never used
-again. So a kept operand is right even when the matrix was deleted.
+A B that comes again is not sent again. The head decides which are kept. The least recently used
+ones are dropped if memory is short, but none that a product uses. An operand's name is the id of a
+stored matrix, which never changes and is never used again. So a kept operand is right even when the
+matrix was deleted.
 """
 
 import threading

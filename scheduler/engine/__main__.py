@@ -7,7 +7,6 @@ cancelled while some run. The process ends when a socket closes: no engine outli
 
 import argparse
 import logging
-import os
 import sys
 import threading
 import time
@@ -15,16 +14,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from wavetrim.cpu.threads import count_default_threads
-from wavetrim.kernels.device import DeviceInfo, explain_no_devices, select_devices
+from wavetrim.kernels.device import DeviceInfo, explain_no_devices
 from wavetrim.kernels.readings import open_readings
-from wavetrim.scheduler.calibration.cpu import open_profiles
 from wavetrim.scheduler.engine.arena import MappedSlabs
-from wavetrim.scheduler.engine.conversation import Channel, Conversation, prepare_process
-from wavetrim.scheduler.engine.messages import STALLED_EXIT
+from wavetrim.scheduler.engine.conversation import Channel, Conversation
+from wavetrim.scheduler.engine.process import EngineOptions, open_devices, prepare_process
 from wavetrim.scheduler.engine.worker import Worker
-from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.execution.watchdog import Watchdog
 
 logger = logging.getLogger("wavetrim.scheduler.engine")
 
@@ -43,20 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except OSError as error:
             logger.warning("no runs are kept: %s cannot be made: %s", options.profile_dir, error)
     work, control = map(Channel, options.fds)
-    executor = Executor(
-        cache_dir=options.cache_dir,
-        devices=select_devices(options.device),
-        cpu_threads=options.cpu_threads or count_default_threads(),
-        gpu_memory_bytes=options.gpu_memory_bytes,
-        watchdog=Watchdog(options.stall_seconds, _end_stalled),
-    )
+    del options.fds
+    executor, profiles = open_devices(EngineOptions(**vars(options)))
     slabs = MappedSlabs(
-        device_index=executor.devices[0].index if executor.devices else None,
-        send=work.send,
+        device_index=executor.devices[0].index if executor.devices else None, send=work.send
     )
     with executor:
-        executor.pool.prepare()
-        profiles = open_profiles(executor, options.profile_dir)
         read = _take_readings(executor.devices)
 
         def describe() -> dict[str, Any]:
@@ -66,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return {**told, **read(), "residents": executor.gpus.describe_residents()}
 
         service = Conversation(work, control, slabs, describe)
-        reason = None if executor.devices else explain_no_devices(options.device)
+        reason = None if executor.devices else explain_no_devices(options.devices)
         Worker(service, executor, profiles, slabs, no_gpu_reason=reason).serve()
         slabs.close()
     return 0
@@ -105,14 +92,10 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="end the process after this time without progress of the GPU",
     )
     parser.add_argument("--cpu-threads", type=int, help="threads of the CPU path")
-    parser.add_argument("--device", help='"none", or indices such as "0,1"; all GPUs if left out')
+    parser.add_argument(
+        "--device", dest="devices", help='"none", or indices such as "0,1"; all GPUs if left out'
+    )
     return parser.parse_args(arguments)
-
-
-def _end_stalled(seconds: float) -> None:
-    """End the process: a thread that waits for the GPU cannot end."""
-    logger.error("the GPU has made no progress for %.0f s; the engine ends", seconds)
-    os._exit(STALLED_EXIT)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,11 @@
 """A process's side of the conversation with the service: work in order, control at any time."""
 
-import ctypes
-import faulthandler
 import logging
 import os
-import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from wavetrim.scheduler.engine.arena import MappedSlabs
@@ -25,8 +21,6 @@ from wavetrim.scheduler.engine.messages import (
 from wavetrim.scheduler.execution.rows import Hooks, RowsDone
 
 logger = logging.getLogger(__name__)
-
-_PR_SET_PDEATHSIG: Final = 1
 
 _PROGRESS_SECONDS: Final = 0.05
 """Least time between two reports of progress; chosen."""
@@ -210,19 +204,3 @@ class _RunReports:
     def changes(self) -> None:
         """They will after all."""
         self._send({"type": "again", "job": self._job})
-
-
-def prepare_process() -> None:
-    """Let this process survive Ctrl-C in the service's terminal, but not the service's end."""
-    faulthandler.enable()
-    # The service decides when the engine ends. Ctrl-C in its terminal, or SIGTERM to the whole
-    # control group, must not end a running product.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    # The end of a socket ends the process; this does so even if no thread reads it.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    try:
-        # If memory runs out, the system should end the engine, which the service starts again.
-        Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
-    except OSError:
-        logger.debug("the out-of-memory score cannot be changed here")

@@ -4,6 +4,7 @@ A stack is planned as one of its products.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -48,21 +49,31 @@ Outcome: TypeAlias = tuple[Figures, Figures | None]
 class Runner:
     """Runs requests on an executor, whatever process it is in. Thread-safe.
 
-    Attributes:
+    Args:
         executor: The devices.
+        find_profile: Returns their profile, or that of "cpu" alone.
+
+    Attributes:
+        executor: The same.
         plans: Cache of plans.
         savings: What earlier products say of a B that stays on the GPUs.
     """
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(
+        self, executor: Executor, find_profile: Callable[[str | None], MachineProfile]
+    ) -> None:
         self.executor = executor
+        self._find_profile = find_profile
         self.plans = PlanCache()
         self.savings = Savings()
+
+    def find_profile_for(self, request: RunRequest) -> MachineProfile:
+        """Profile of the machine; that of its CPU if a request is for the CPU alone."""
+        return self._find_profile("cpu" if request.cpu_only else None)
 
     def run(
         self,
         request: RunRequest,
-        profile: MachineProfile,
         *,
         slabs: MappedSlabs | None = None,
         hooks: Hooks = NO_HOOKS,
@@ -71,7 +82,6 @@ class Runner:
 
         Args:
             request: The product, its operands and its options.
-            profile: Profile of the machine; that of its CPU if the request is for the CPU alone.
             slabs: Slabs of the arena; None if all operands are files.
             hooks: What is called while it runs.
 
@@ -90,18 +100,18 @@ class Runner:
         """
         hooks.end_if_cancelled()
         product = open_product(request, slabs)
-        return self.run_product(request, product, profile, b_key=_find_b_key(request), hooks=hooks)
+        return self.run_product(request, product, b_key=_find_b_key(request), hooks=hooks)
 
     def run_product(
         self,
         request: RunRequest,
         product: EngineProduct,
-        profile: MachineProfile,
         *,
         b_key: str | None,
         hooks: Hooks = NO_HOOKS,
     ) -> dict[str, Any]:
         """As `run`, for matrices that are open; `b_key` is a key of B, None for none."""
+        profile = self.find_profile_for(request)
         run = _Run(self, request, product, profile, hooks)
         if not (product.out.size and product.b.size):
             return run.fill_empty()

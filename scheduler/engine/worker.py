@@ -21,7 +21,6 @@ from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
-from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.provider import ProfileProvider
 from wavetrim.scheduler.profile.store import dump_profile
 
@@ -56,7 +55,7 @@ class Worker:
         self._executor = executor
         self._profiles = profiles
         self._slabs = slabs
-        self._runner = Runner(executor)
+        self._runner = Runner(executor, profiles.find)
         self._gpus = len(executor.devices)
         self._threads = {
             device: CallThreads(1, f"device_set-{'cpu' if device == CPU else device}")
@@ -110,7 +109,10 @@ class Worker:
         options = NO_OPTIONS if request.cpu_only else request.options
         try:
             plan = self._runner.plans.choose(
-                self._describe(request), self._find_profile(request), options, request.device_set
+                self._describe(request),
+                self._runner.find_profile_for(request),
+                options,
+                request.device_set,
             )
         except FieldError:
             return None  # computing it raises the same error
@@ -143,15 +145,11 @@ class Worker:
     def _compute(self, request: RunRequest) -> None:
         try:
             event = self._runner.run(
-                request, self._find_profile(request), slabs=self._slabs,
-                hooks=self._service.open_hooks(request),
+                request, slabs=self._slabs, hooks=self._service.open_hooks(request)
             )  # fmt: skip
         except Exception as error:
             event = describe_failure(error)
         self._end(request.job, event)
-
-    def _find_profile(self, request: RunRequest) -> MachineProfile:
-        return self._profiles.find("cpu" if request.cpu_only else None)
 
     def _end(self, job: str, event: dict[str, Any]) -> None:
         """Answer a run, whose memory is no longer in use."""

@@ -85,7 +85,7 @@ def _run(request: RunRequest, here: Machine, interrupted: Callable[[], bool]) ->
             moves[-1](done.share)
 
         hooks = Hooks(planned=show_plan, progress=show_progress, cancelled=interrupted)
-        done = Runner(executor).run(request, here.find_profile(), hooks=hooks)
+        done = Runner(executor, here.find_profile).run(request, hooks=hooks)
     output.print(display.make_timings_table(done["timings"], done["plan"]))
     if (check := done["verification"]) is not None:
         output.print(f"verified: {display.describe_check(check)}")

@@ -34,7 +34,7 @@ class Engine:
 
     def __init__(self, executor, profile):
         self.executor, self.profile = executor, profile
-        self.runner = Runner(executor)
+        self.runner = Runner(executor, lambda _: profile)
 
     def multiply(self, a, b, key, *, options=NO_OPTIONS, verify=False):
         """A·B, and whether the plan had B resident."""
@@ -42,7 +42,7 @@ class Engine:
         place = Operand(1, 0, *out.shape, "float32")
         request = RunRequest("job", place, place, None, place, options=options, verify=verify)
         product = EngineProduct(a, b, None, out, 1.0, 0.0)
-        event = self.runner.run_product(request, product, self.profile, b_key=key)
+        event = self.runner.run_product(request, product, b_key=key)
         self.seconds = event["timings"]["total_seconds"]
         return out, event["plan"]["resident"]
 
