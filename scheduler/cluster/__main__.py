@@ -22,7 +22,7 @@ from wavetrim.scheduler.engine.answer import describe_failure
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.conversation import Channel, Conversation
 from wavetrim.scheduler.engine.messages import Message, RunRequest
-from wavetrim.scheduler.engine.operands import open_operands
+from wavetrim.scheduler.engine.operands import open_product
 from wavetrim.scheduler.engine.process import prepare_process
 from wavetrim.scheduler.errors import NodeLost
 
@@ -78,7 +78,7 @@ class Head:
         if node is None:
             raise NodeLost(f"node {node_id[:12]} has left")
         return NodeProduct(
-            request, open_operands(request, self._slabs), node=node,
+            request, open_product(request, self._slabs), node=node,
             expected_seconds=expected_seconds, stall_seconds=self._stall_seconds,
             hooks=self._service.open_hooks(request),
         ).run()  # fmt: skip

@@ -20,11 +20,11 @@ from wavetrim.kernels.transfer.pinned import pin_array
 from wavetrim.scheduler.cluster.node_options import read_options
 from wavetrim.scheduler.engine.answer import describe_failure
 from wavetrim.scheduler.engine.messages import POISONED_EXIT, RunRequest
-from wavetrim.scheduler.engine.operands import make_product
 from wavetrim.scheduler.engine.process import open_devices
 from wavetrim.scheduler.engine.run import Runner
 from wavetrim.scheduler.errors import OperandGone
 from wavetrim.scheduler.execution.rows import Hooks
+from wavetrim.scheduler.product import EngineProduct
 from wavetrim.scheduler.profile.store import dump_profile
 
 Matrix = NDArray[Any]
@@ -141,9 +141,8 @@ class NodeEngine:
             dtype = request.out.dtype
             right = self._find_kept(b) if isinstance(b, str) else self._take(b, dtype)
             out = self._make((len(a), right.shape[1]), dtype)
-            product = make_product(
-                self._take(a, dtype), right, c, out, alpha=request.alpha, beta=request.beta
-            )
+            left = self._take(a, dtype)
+            product = EngineProduct(left, right, c, out, request.alpha, request.beta).convert()
             event = self._runner.run_product(
                 request, product,
                 # A converted B is not the operand of that name.

@@ -20,10 +20,10 @@ from wavetrim.scheduler.cluster.membership import NodeHandle
 from wavetrim.scheduler.cluster.node_operands import STORE_SHARE, cut_operand, cut_rows
 from wavetrim.scheduler.engine.answer import GONE, merge_successes
 from wavetrim.scheduler.engine.messages import RunRequest
-from wavetrim.scheduler.engine.operands import Operands
 from wavetrim.scheduler.errors import ExecutionCancelled, NodeLost
 from wavetrim.scheduler.execution.rows import Hooks, RowsDone
 from wavetrim.scheduler.execution.watchdog import TIMES_EXPECTED
+from wavetrim.scheduler.product import EngineProduct
 
 AHEAD: Final = 2
 """Blocks that are with a node at a time: one is computed while another travels."""
@@ -49,7 +49,7 @@ class NodeProduct:
 
     Args:
         request: The product.
-        operands: Its matrices.
+        product: Its matrices.
         node: The node.
         expected_seconds: Predicted seconds there.
         stall_seconds: Least time that a block may take before the node is given up.
@@ -59,7 +59,7 @@ class NodeProduct:
     def __init__(
         self,
         request: RunRequest,
-        operands: Operands,
+        product: EngineProduct,
         *,
         node: NodeHandle,
         expected_seconds: float,
@@ -67,7 +67,8 @@ class NodeProduct:
         hooks: Hooks,
     ) -> None:
         self._request = request
-        a, b, c, out = self._a, self._b, self._c, self._out = operands
+        a, b, c, out = product.a, product.b, product.c, product.out
+        self._a, self._b, self._c, self._out = a, b, c, out
         self._node = node
         self._hooks = hooks
         row_bytes = max(out.itemsize * b.shape[1], a.itemsize * a.shape[1])

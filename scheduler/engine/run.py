@@ -99,7 +99,7 @@ class Runner:
             OSError: A file cannot be mapped.
         """
         hooks.end_if_cancelled()
-        product = open_product(request, slabs)
+        product = open_product(request, slabs).convert()
         return self.run_product(request, product, b_key=_find_b_key(request), hooks=hooks)
 
     def run_product(
