@@ -112,15 +112,15 @@ class Executor:
             ExecutionError: A device failed; C is incomplete.
         """
         is_straight = plan.is_straight and alpha != 0 and not (timed or b_key)
-        if is_straight or plan.is_short:
+        if hooks is not NO_HOOKS and (is_straight or plan.is_short):
             hooks.end_if_cancelled()
         timings: Timings | None = None
         try:
             if is_straight:
                 timings = self._run_straight(plan, a, b, c, alpha=alpha, beta=beta)
-            elif plan.is_short and plan.f:
-                timings = self._run_on_cpu(plan, a, b, c, alpha=alpha, beta=beta)
-            elif plan.is_short:
+            elif plan.is_small and not plan.gpu_rows:
+                timings = self._run_small(plan, a, b, c, alpha=alpha, beta=beta)
+            elif plan.is_short and not plan.f:
                 product = PlannedProduct(plan, a, b, c, alpha, beta, timed=timed, b_key=b_key)
                 timings = self._run(product)
             if timings is None:
@@ -132,28 +132,19 @@ class Executor:
         return timings
 
     # After other work the caches have none of this code, and each call costs some µs. So the two
-    # kinds of short products without parts run with as little Python as possible. They are not
+    # kinds of small products without parts run with as little Python as possible. They are not
     # reported while they are computed, and cannot be stopped.
 
-    def _run_on_cpu(
+    def _run_small(
         self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
     ) -> Timings:
-        """Compute a short product on the CPU alone."""
+        """Compute a product on the CPU, in the calling thread."""
         started = time.perf_counter()
         check_operands(plan, a, b, c)
-        if plan.is_small:
-            self.pool.multiply_alone(a, b, c, alpha, beta)
-            alone = self._occupancy.is_empty
-        else:
-            with self._occupancy.acquire(plan.device_set) as stay:
-                if not self.pool.native:
-                    self._prepare_pool(plan, c.dtype)
-                started = time.perf_counter()
-                self.pool.multiply(a, b, c, alpha=alpha, beta=beta)
-            alone = stay.was_alone
+        self.pool.multiply_alone(a, b, c, alpha, beta)
         seconds = time.perf_counter() - started
         timings = Timings(0.0, 0.0, 0.0, seconds, seconds, plan.f)
-        self._notes.note(plan, timings, alone=alone)
+        self._notes.note(plan, timings, alone=self._occupancy.is_empty)
         return timings
 
     def _run_straight(
@@ -201,16 +192,12 @@ class Executor:
 
     def _prepare(self, plan: Plan, dtype: np.dtype[Any]) -> None:
         """Compile and load what a plan needs before its first run is timed."""
-        self._prepare_pool(plan, dtype)
-        if plan.spec is not None and not self._notes.has_run(plan):
-            self.gpus.load(plan)
-        self._prepared = plan
-
-    def _prepare_pool(self, plan: Plan, dtype: np.dtype[Any]) -> None:
-        """Open the threads of a plan's CPU part, if it uses those of the C library."""
         problem = plan.problem
         if plan.f and dtype in NATIVE_DTYPES and can_share(problem.m, problem.n, problem.k):
             self.pool.prepare()
+        if plan.spec is not None and not self._notes.has_run(plan):
+            self.gpus.load(plan)
+        self._prepared = plan
 
     def compile(self, plan: Plan) -> None:
         """Compile a plan's kernel ahead of its first product, while others run.

@@ -27,7 +27,6 @@ from wavetrim.kernels.device import (
 from wavetrim.scheduler.errors import PlanError
 
 if TYPE_CHECKING:
-    from wavetrim.scheduler.local.known import KnownProducts
     from wavetrim.scheduler.local.planned import PlannedProducts
 
 Matrix = NDArray[Any]
@@ -119,7 +118,7 @@ class LocalMachine:
         thread_locks: A lock for each thread, taken while it calls BLAS outside `lock`.
         numpy: Products of NumPy.
         spinning: Other threads of this process that are busy between products.
-        known: Products that take a way to the GPU that is known; None before the first.
+        known: What runs products whose way to the GPU is known; None before the first.
         has_gpu: Whether there is a usable GPU.
         has_ended: Whether the interpreter exits: neither threads nor GPUs are used any more.
     """
@@ -133,7 +132,7 @@ class LocalMachine:
         self.spinning = SpinningThreads()
         self.thread_locks = ThreadLocks()
         self._planned: PlannedProducts | None = None
-        self.known: KnownProducts | None = None
+        self.known: PlannedProducts | None = None
         self._left: set[threading.Thread] = set()
 
     @property

@@ -84,24 +84,12 @@ def multiply(
     devices: str | None,
     verify: bool,
 ) -> Any:
-    """αA·B + βC; see `wavetrim.matmul`.
+    """αA·B + βC: `wavetrim.matmul`, which describes the arguments.
 
-    Args:
-        read_options: Called for the machine's options where it is not there yet.
-        a: The left operand.
-        b: The right operand.
-        alpha: Factor of the product.
-        beta: Factor of C.
-        c: Added to the product.
-        out: Array for the result.
-        accuracy: Accuracy of sums on the GPU.
-        f: Rows of each matrix of the result that the CPU computes.
-        device: None, "cpu" or "gpu".
-        devices: GPUs that may be used.
-        verify: Whether to check the result.
+    `read_options` is called for the machine's options where it is not there yet.
     """
     if accuracy is c is device is devices is None and not verify and (known := find_known()):
-        found = known.multiply(a, b, out, alpha=alpha, beta=beta, f=f)
+        found = known.multiply_known(a, b, out, alpha=alpha, beta=beta, f=f)
         if found is not None:
             return found
     left, right = read_array("a", a), read_array("b", b)

@@ -32,19 +32,9 @@ def plan_locally(
     options: PlanOptions,
     what_if: WhatIf,
 ) -> Plan:
-    """Choose the plan of a product on this machine, on another local GPU, or on a preset.
+    """The plan of a product: `wavetrim.plan`, which describes the arguments.
 
-    Args:
-        read_options: Returns the options of this machine.
-        m: Rows of A and C.
-        n: Columns of B and C.
-        k: Columns of A and rows of B.
-        dtype: Element type, as NumPy takes it.
-        memory: Kind of host memory of the operands.
-        device: None for this machine, "cpu", a local GPU, a preset, or several of one preset.
-        resident: Whether B is supposed to be on the GPUs already.
-        options: Its other options, as they were given.
-        what_if: Numbers that take the place of the machine's.
+    `read_options` returns the options of this machine; `options` are as they were given.
 
     Raises:
         FieldError: An argument cannot be met.
