@@ -13,9 +13,10 @@ from wavetrim.cpu.prepared import NATIVE_DTYPES
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import KernelsError
 from wavetrim.kernels.pipeline.host_product import GpuTimings
+from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.gpus import Gpus
 from wavetrim.scheduler.execution.occupancy import Occupancy
-from wavetrim.scheduler.execution.prefault import Prefault
+from wavetrim.scheduler.execution.prefault import make_pages
 from wavetrim.scheduler.execution.product import (
     NOTHING,
     Matrix,
@@ -68,7 +69,7 @@ class Executor:
             devices, cache_dir=cache_dir, memory_bytes=gpu_memory_bytes, watchdog=watchdog
         )
         # Half of the threads, because the others copy.
-        self._prefault = Prefault(max(1, self.pool.threads // 2))
+        self._prefault = CallThreads(max(1, self.pool.threads // 2), "prefault")
         self._occupancy = Occupancy([CPU, *range(len(self.devices))])
         self._notes = RunNotes()
         # By identity: comparing kernels takes longer than enqueueing one.
@@ -172,7 +173,7 @@ class Executor:
                 self._prepare(plan, c.dtype)
             started = time.perf_counter()
             staged = plan.gpu_rows > 0 and plan.problem.memory == "pageable"
-            with self._prefault.make_pages(c) if staged else NOTHING:
+            with make_pages(c, self._prefault) if staged else NOTHING:
                 gpus, cpu_seconds = self._compute(product)
             total_seconds = time.perf_counter() - started
         timings = sum_up(plan, gpus, cpu_seconds, total_seconds)
