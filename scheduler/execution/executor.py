@@ -11,7 +11,6 @@ from wavetrim.cpu.blocks import can_share
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.prepared import NATIVE_DTYPES
 from wavetrim.kernels.device import DeviceInfo
-from wavetrim.kernels.errors import KernelsError
 from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.gpus import Gpus
@@ -199,17 +198,6 @@ class Executor:
         if plan.spec is not None and not self._notes.has_run(plan):
             self.gpus.load(plan)
         self._prepared = plan
-
-    def compile(self, plan: Plan) -> None:
-        """Compile a plan's kernel ahead of its first product, while others run.
-
-        Raises:
-            ExecutionError: It does not compile.
-        """
-        try:
-            self.gpus.compile(plan)
-        except KernelsError as error:
-            raise_translated(error)
 
     def free_devices(self) -> None:
         """Release all devices after an interrupt, which may have left some acquired.

@@ -79,12 +79,6 @@ class Gpus:
         """Let the watchdog, if there is one, watch a part of a product while the block runs."""
         return self._watchdog.watch(expected_seconds) if self._watchdog else NOTHING
 
-    def compile(self, plan: Plan) -> None:
-        """Compile a plan's kernel into the cache, while the GPUs compute."""
-        for part in plan.gpu_parts:
-            assert plan.spec is not None, "a plan with GPU rows names a kernel"
-            self.pipelines[part.position].compile(plan.spec, sms=plan.sms)
-
     def load(self, plan: Plan) -> None:
         """Load a plan's kernel; compile it if it is not in the cache."""
         for part in plan.gpu_parts:
