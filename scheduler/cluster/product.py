@@ -189,7 +189,7 @@ class NodeProduct:
         return event
 
     def _tell(self, rows: int) -> None:
-        """So many rows have come back."""
+        """Report the first rows, which have come back, as final."""
         if self._hooks.final is not None:
             self._hooks.final([range(rows)])
         if self._hooks.progress is not None:

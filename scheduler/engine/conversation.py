@@ -178,11 +178,11 @@ class _RunReports:
         self._sent_seconds, self._sent_rows = 0.0, 0
 
     def plan(self, plan: Mapping[str, Any]) -> None:
-        """The product is planned."""
+        """Tell how the product is planned."""
         self._send({"type": "planned", "job": self._job, "plan": plan})
 
     def progress(self, done: RowsDone) -> None:
-        """These rows are done."""
+        """Tell how many rows are done."""
         now = time.monotonic()
         with self._lock:
             if now - self._sent_seconds < _PROGRESS_SECONDS:
@@ -192,7 +192,7 @@ class _RunReports:
         self._send({"type": "progress", "job": self._job, "progress": done.share, "rows": rows})
 
     def final(self, final: Sequence[range]) -> None:
-        """These rows will not be written again."""
+        """Tell which rows will not be written again."""
         rows = sum(map(len, final))
         with self._lock:
             if rows - self._sent_rows < self._step_rows:
@@ -202,5 +202,5 @@ class _RunReports:
         self._send({"type": "rows", "job": self._job, "final": ranges})
 
     def changes(self) -> None:
-        """They will after all."""
+        """Tell that final rows will be written again."""
         self._send({"type": "again", "job": self._job})

@@ -158,12 +158,12 @@ class _Run:
 
     def fill_empty(self) -> dict[str, Any]:
         """Compute a product without terms, βC: all of it is the CPU's."""
-        began = time.perf_counter()
         product, hooks = self._product, self._hooks
         m, (k, n) = product.out.shape[-2], product.b.shape[-2:]
         problem = GemmProblem(m, n, k, product.out.dtype.name, may_be_empty=True)
         plan = self._runner.plans.choose(problem, self._profile, self._options)
         described = {**describe_plan(plan), "f": m}
+        began = time.perf_counter()
         if hooks.planned is not None:
             hooks.planned(described)
         if product.c is not None:
@@ -267,7 +267,7 @@ class _Run:
             self._hooks.progress(RowsDone(every, gpu=gpu, cpu=cpu))
 
     def _note_done(self, plan: Plan, products: int) -> None:
-        """So many products of a stack are done."""
+        """Report the rows of the first products of a stack, which are done, as final."""
         self._report(plan, products)
         if self._hooks.final is not None:
             self._hooks.final([range(products * plan.problem.m)])
