@@ -1,6 +1,6 @@
 """Verifies a product without computing all of it again.
 
-Checksums of all rows are compared with those of the factors (`checksums`; `integers`). Elements
+Checksums of all rows are compared with those of the factors (`checksums`). Elements
 under suspect ones are computed again and compared one by one (`elements`), which decides.
 Each check draws new random weights, so that no error can fit them.
 """
@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.native.element_types import is_integer, round_factor
-from wavetrim.scheduler.check.checksums import WEIGHTS, Checksums
+from wavetrim.scheduler.check.checksums import VECTORS, WEIGHTS, Checksums, find_wrong_rows
 from wavetrim.scheduler.check.elements import compare_elements
-from wavetrim.scheduler.check.integers import VECTORS, find_wrong_rows
 from wavetrim.scheduler.errors import VerificationFailed
 from wavetrim.scheduler.product import EngineProduct
 
