@@ -2,7 +2,7 @@
 
 In the order in which a product passes: `__main__` is the process that speaks with Ray, started by
 the service as it starts the local engine, over the same messages. `membership` sees nodes join and
-leave, and measures the `network` to each. `product` sends a product's rows to a node in blocks,
+leave, and measures the network to each. `product` sends a product's rows to a node in blocks,
 after B, and collects the result. `node_operands` says how they are cut, and which operands a node
 keeps. `node` is the actor, by its `node_options`. `start` is `wavetrim node`.
 
