@@ -59,6 +59,10 @@ class NodeLost(SchedulerError):
     """A node of a cluster is gone or was given up; the rows that had come back are right."""
 
 
+class OperandGone(SchedulerError):
+    """An operand that a node was to keep is not there."""
+
+
 class VerificationFailed(SchedulerError):
     """The product did not pass its check."""
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.kernels.transfer.pinned import is_pinned
-from wavetrim.native.element_types import find_accumulator
+from wavetrim.native.element_types import find_accumulator, round_factor
 
 Matrix = NDArray[Any]
 
@@ -20,7 +20,7 @@ class EngineProduct:
     has two.
 
     Attributes:
-        a: M x K, of the result's element type.
+        a: M x K, of the result's element type once it is converted.
         b: K x N, likewise.
         c: M x N, likewise, sharing no memory with `out`; None if beta is 0.
         out: M x N; holds C before the product if beta is not 0.
@@ -39,6 +39,18 @@ class EngineProduct:
     def products(self) -> int:
         """How many products of matrices it is."""
         return 1 if self.out.ndim == 2 else len(self.out)
+
+    def convert(self) -> "EngineProduct":
+        """The product with operands and factors in the element type of `out`."""
+        dtype, c = self.out.dtype, self.c
+        return EngineProduct(
+            self.a.astype(dtype, copy=False),
+            self.b.astype(dtype, copy=False),
+            None if c is None else c.astype(dtype, copy=False),
+            self.out,
+            round_factor(self.alpha, dtype),
+            round_factor(self.beta, dtype),
+        )
 
     def take(self, at: int | slice) -> "EngineProduct":
         """One product of a stack, or the stack of some."""

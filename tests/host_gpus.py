@@ -11,8 +11,8 @@ from wavetrim.kernels import device
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.scheduler import product
-from wavetrim.scheduler.engine import arena, device_threads
-from wavetrim.scheduler.execution import executor
+from wavetrim.scheduler.engine import arena, worker
+from wavetrim.scheduler.execution import gpus
 
 INFO = DeviceInfo(
     index=0, name="NVIDIA H200", uuid="GPU-0", compute_capability=(9, 0), sm_count=132,
@@ -40,10 +40,10 @@ def install(*, row_seconds: float, resident_bytes: int) -> None:
     HostPipeline.row_seconds = row_seconds
     HostPipeline.resident_bytes = resident_bytes
     device.select_devices = _select
-    executor.GpuPipeline = HostPipeline  # type: ignore[assignment, misc]
+    gpus.GpuPipeline = HostPipeline  # type: ignore[assignment, misc]
     product.is_pinned = lambda _: False
     arena.lock_region = _refuse
-    device_threads.AWAITED_SECONDS = 1e-6  # type: ignore[misc]
+    worker.AWAITED_SECONDS = 1e-6  # type: ignore[misc]
 
 
 def _select(choice: str | None) -> tuple[DeviceInfo, ...]:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from wavetrim.client import AsyncClient, Client
-    from wavetrim.scheduler.local.machine import LocalMachine
     from wavetrim.scheduler.planning.plan import Plan
 
     __version__: str
@@ -96,7 +95,7 @@ def matmul(
         3 columns
     """
     result: NDArray[Any] = _import_multiply()(
-        _find_machine, a, b, alpha=alpha, beta=beta, c=c, out=out,
+        _read_options, a, b, alpha=alpha, beta=beta, c=c, out=out,
         accuracy=accuracy, f=f, device=device, devices=devices, verify=verify,
     )  # fmt: skip
     return result
@@ -172,7 +171,7 @@ def plan(
     from wavetrim.scheduler.profile.what_if import WhatIf
 
     return plan_locally(
-        _find_machine, _read_options,
+        _read_options,
         m=m, n=n, k=k, dtype=dtype, memory=memory, device=device, resident=resident,
         options=PlanOptions(kernel, tile, f, accuracy, sms, devices),
         what_if=WhatIf(cpu_threads, cpu_gflops, link_gbytes_per_second),
@@ -207,13 +206,7 @@ def empty(shape: int | tuple[int, ...], dtype: "DTypeLike" = "float32") -> "NDAr
     """
     from wavetrim.scheduler.local.empty import make_array
 
-    # A forked process whose parent used the GPU has none: its arrays are ordinary.
-    return make_array(_find_machine(False), shape, dtype)
-
-
-def _find_machine(needs_gpu: bool) -> "LocalMachine":
-    machine: LocalMachine = _import_find_machine()(_read_options, needs_gpu=needs_gpu)
-    return machine
+    return make_array(_read_options, shape, dtype)
 
 
 @cache
@@ -222,13 +215,6 @@ def _import_multiply() -> Any:
     from wavetrim.scheduler.local.matmul import multiply
 
     return multiply
-
-
-@cache
-def _import_find_machine() -> Any:
-    from wavetrim.scheduler.local.process import find_machine
-
-    return find_machine
 
 
 def _read_options() -> Any:

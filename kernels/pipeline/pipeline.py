@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from wavetrim.kernels.compile import compile_kernel
 from wavetrim.kernels.device import find_device
 from wavetrim.kernels.errors import (
     DeviceFailure,
@@ -95,20 +94,6 @@ class GpuPipeline:
                     self._device, self._copiers, streams, self.handles, self._memory
                 )
         self._cache_dir = cache_dir
-
-    def compile(self, spec: KernelSpec, *, sms: int | None = None) -> None:
-        """Compile a kernel into the cache while the GPU computes; `load` then takes little time.
-
-        Args:
-            spec: The kernel.
-            sms: Limit of multiprocessors, as for `multiply`.
-
-        Raises:
-            CompilationFailed: It does not compile for the device.
-        """
-        if not spec.is_cublas:
-            limited = make_persistent(spec) if sms is not None and spec.can_limit_sms else spec
-            compile_kernel(limited, self._device.arch, self._cache_dir)
 
     def load(self, spec: KernelSpec, *, sms: int | None = None) -> None:
         """Load a kernel ahead of its first product; compile it if it is not in the cache.

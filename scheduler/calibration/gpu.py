@@ -205,7 +205,7 @@ def _time_cut(bench: GpuBench, memory: Memory, shape: tuple[int, int, int], pane
     kernel = find_kernel("cublas", "float32")
     a, b, c = bench.take(GemmProblem(m, n, k, kernel.dtype, memory))
     cut = Cut(first_rows=m // panels, panel_rows=m // panels, depth=k)
-    pipeline = bench.executor.pipelines[0]
+    pipeline = bench.executor.gpus.pipelines[0]
 
     def run() -> None:
         pipeline.multiply(kernel, a, b, c, cut=cut)

@@ -16,8 +16,8 @@ from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.check.verify import ProductCheck, Verification
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.execution.rows_done import RowsDone
-from wavetrim.scheduler.execution.run import raise_translated
+from wavetrim.scheduler.execution.product import raise_translated
+from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.product import EngineProduct
@@ -29,10 +29,7 @@ def compute_checked(
     executor: Executor,
     *,
     choose_gpu_plan: Callable[[int], Plan] | None,
-    changes: Callable[[], None] | None = None,
-    progress: Callable[[RowsDone], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    final: Callable[[Sequence[range]], None] | None = None,
+    hooks: Hooks = NO_HOOKS,
     b_key: str | None = None,
 ) -> tuple[Timings, Verification]:
     """Compute a product, check it, and compute rows that are wrong again on the other device.
@@ -43,16 +40,13 @@ def compute_checked(
         executor: Runs the plan.
         choose_gpu_plan: Returns the plan of this number of rows for the GPU alone; None not to use
             the GPU.
-        changes: Called before rows are written again that were perhaps reported as final.
-        progress: As for `Executor.run`.
-        cancelled: As for `Executor.run`.
-        final: As for `Executor.run`.
+        hooks: What is called meanwhile.
         b_key: As for `Executor.run`. A resident B is dropped if the product is wrong.
 
     Raises:
         VerificationFailed: The product is wrong, even when computed again.
         ExecutionError: A device failed.
-        ExecutionCancelled: `cancelled` returned True.
+        ExecutionCancelled: The hooks ended it.
     """
     m, check = len(product.out), ProductCheck(product, pool=executor.pool)
     thread = CallThreads(1, "check")
@@ -60,7 +54,7 @@ def compute_checked(
     try:
         timings = executor.run(
             plan, product.a, product.b, product.out, alpha=product.alpha, beta=product.beta,
-            progress=progress, cancelled=cancelled, final=final, timed=True, b_key=b_key,
+            hooks=hooks, timed=True, b_key=b_key,
         )  # fmt: skip
     finally:
         thread.close()  # it has read the operands
@@ -69,15 +63,16 @@ def compute_checked(
     start = time.perf_counter()
     verification = check.compare()
     found, used = verification.wrong_rows, set[str]()
-    if found and changes is not None:
-        changes()
+    if found and hooks.changes is not None:
+        hooks.changes()
     if found and b_key is not None:
-        executor.residents.forget(b_key)
+        executor.gpus.forget(b_key)
+    again = Hooks(cancelled=hooks.cancelled)
     for wrong in (found, range(m)):  # all in the end, as some may be missed
         if not verification.passed:
             for rows in _find_ranges(wrong, m - timings.f_actual):
                 choose_plan = None if rows.start < m - timings.f_actual else choose_gpu_plan
-                used.add(_compute_again(product, rows, choose_plan, executor, cancelled))
+                used.add(_compute_again(product, rows, choose_plan, executor, again))
             verification = check.compare()
     verification.require()
     seconds = time.perf_counter() - start
@@ -96,7 +91,7 @@ def _compute_again(
     rows: range,
     choose_plan: Callable[[int], Plan] | None,
     executor: Executor,
-    cancelled: Callable[[], bool] | None,
+    hooks: Hooks,
 ) -> str:
     """Compute rows again, by a plan if one can be chosen, else on the CPU; returns the device."""
     part, alpha, beta = slice(rows.start, rows.stop), product.alpha, product.beta
@@ -107,10 +102,10 @@ def _compute_again(
     with suppress(PlanError):  # no kernel has this element type or this accuracy
         plan = choose_plan(len(rows)) if choose_plan is not None else None
     if plan is not None:
-        executor.run(plan, a, b, out, alpha=alpha, beta=beta, cancelled=cancelled)
+        executor.run(plan, a, b, out, alpha=alpha, beta=beta, hooks=hooks)
         return "gpu"
     try:
-        executor.pool.multiply(a, b, out, alpha=alpha, beta=beta, cancelled=cancelled)
+        executor.pool.multiply(a, b, out, alpha=alpha, beta=beta, cancelled=hooks.cancelled)
     except CpuError as error:
         raise_translated(error)
     return "cpu"

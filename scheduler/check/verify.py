@@ -1,11 +1,10 @@
 """Verifies a product without computing all of it again.
 
-Checksums of all rows are compared with those of the factors (`checksums`; `integers`). Elements
+Checksums of all rows are compared with those of the factors (`checksums`). Elements
 under suspect ones are computed again and compared one by one (`elements`), which decides.
 Each check draws new random weights, so that no error can fit them.
 """
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -14,9 +13,8 @@ from numpy.typing import NDArray
 
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.native.element_types import is_integer, round_factor
-from wavetrim.scheduler.check.checksums import WEIGHTS, Checksums
+from wavetrim.scheduler.check.checksums import VECTORS, WEIGHTS, Checksums, find_wrong_rows
 from wavetrim.scheduler.check.elements import compare_elements
-from wavetrim.scheduler.check.integers import VECTORS, find_wrong_rows
 from wavetrim.scheduler.errors import VerificationFailed
 from wavetrim.scheduler.product import EngineProduct
 
@@ -72,29 +70,6 @@ class Verification:
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready copy; `wrong_rows` is their number."""
         return {**asdict(self), "wrong_rows": len(self.wrong_rows)}
-
-
-def merge_verifications(found: Sequence[Verification], rows: int) -> Verification:
-    """One outcome for the products of a stack.
-
-    Args:
-        found: The outcome of each product, at least one.
-        rows: Rows of each product, which are counted through.
-    """
-    devices = {one.recomputed_on for one in found if one.recomputed_on is not None}
-    used = sorted({name for both in devices for name in both.split(" and ")})
-    return Verification(
-        passed=all(one.passed for one in found),
-        max_error=max(one.max_error for one in found),
-        tolerance=found[0].tolerance,
-        elements_checked=sum(one.elements_checked for one in found),
-        elements_compared=sum(one.elements_compared for one in found),
-        detectable_change=max(one.detectable_change for one in found),
-        caught_probability=min(one.caught_probability for one in found),
-        wrong_rows=tuple(at * rows + row for at, one in enumerate(found) for row in one.wrong_rows),
-        recomputed_on=" and ".join(used) or None,
-        seconds=sum(one.seconds for one in found),
-    )
 
 
 class ProductCheck:

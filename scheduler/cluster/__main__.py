@@ -8,10 +8,9 @@ ends the nodes' engines with it.
 import argparse
 import logging
 import os
-import socket
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -19,14 +18,13 @@ import ray
 
 from wavetrim.scheduler.cluster.membership import Membership
 from wavetrim.scheduler.cluster.product import NodeProduct
-from wavetrim.scheduler.engine.arena import MappedSlabs, drop_slab
-from wavetrim.scheduler.engine.channel import Channel, ProgressReport, RowsReport
-from wavetrim.scheduler.engine.conversation import Conversation, prepare_process
-from wavetrim.scheduler.engine.messages import RunRequest
-from wavetrim.scheduler.engine.operands import open_operands
-from wavetrim.scheduler.engine.run import describe_failure
+from wavetrim.scheduler.engine.answer import describe_failure
+from wavetrim.scheduler.engine.arena import MappedSlabs
+from wavetrim.scheduler.engine.conversation import Channel, Conversation
+from wavetrim.scheduler.engine.messages import Message, RunRequest
+from wavetrim.scheduler.engine.operands import open_product
+from wavetrim.scheduler.engine.process import prepare_process
 from wavetrim.scheduler.errors import NodeLost
-from wavetrim.scheduler.execution.rows_done import RowsDone
 
 logger = logging.getLogger("wavetrim.scheduler.cluster")
 
@@ -56,32 +54,22 @@ class Head:
         threading.Thread(target=self._membership.watch, name="membership", daemon=True).start()
         self._service.serve(self._take)
 
-    def _take(self, message: Mapping[str, Any], files: list[int]) -> None:
+    def _take(self, message: Message) -> None:
         match message["type"]:
             case "run":
                 self._threads.submit(self._run, message)
-            case "slab":
-                self._slabs.add(message["slab"], files[0], message["size_bytes"])
-            case "drop":
-                drop_slab(self._slabs, message["slab"], self._service.send)
             case "end":
                 self._membership.end(message["node"], message["reason"])
 
-    def _run(self, message: Mapping[str, Any]) -> None:
-        job = message["job"]
+    def _run(self, message: Message) -> None:
         try:
-            event = self._multiply(
-                RunRequest.from_message(message), message["node"], message["expected_seconds"]
-            )
-        except NodeLost as error:
-            self._membership.lose(message["node"], str(error))
-            event = {
-                "type": "failed", "kind": "node", "message": str(error), "retryable": True,
-                "poisoned": False,
-            }  # fmt: skip
+            request = RunRequest.from_message(message)
+            event = self._multiply(request, message["node"], message["expected_seconds"])
         except Exception as error:  # an error is an answer, and does not end this process
+            if isinstance(error, NodeLost):
+                self._membership.lose(message["node"], str(error))
             event = describe_failure(error)
-        self._service.end({**event, "job": job})
+        self._service.end({**event, "job": message["job"]})
 
     def _multiply(
         self, request: RunRequest, node_id: str, expected_seconds: float
@@ -89,20 +77,10 @@ class Head:
         node = self._membership.find(node_id)
         if node is None:
             raise NodeLost(f"node {node_id[:12]} has left")
-        operands = open_operands(request, self._slabs)
-        rows_report = RowsReport(self._service.send, request.job, request.row_step)
-        progress = ProgressReport(self._service.send, request.job)
-
-        def tell(rows: int) -> None:
-            if request.row_step:
-                rows_report([range(rows)])
-            if request.reports:
-                progress(RowsDone(len(operands.out), nodes=rows))
-
         return NodeProduct(
-            request, operands, node=node, expected_seconds=expected_seconds,
-            stall_seconds=self._stall_seconds, final=tell,
-            cancelled=lambda: self._service.is_cancelled(request.job),
+            request, open_product(request, self._slabs), node=node,
+            expected_seconds=expected_seconds, stall_seconds=self._stall_seconds,
+            hooks=self._service.open_hooks(request),
         ).run()  # fmt: skip
 
 
@@ -115,13 +93,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     prepare_process()
-    work, control = (Channel(socket.socket(fileno=fd)) for fd in options.fds)
-    slabs = MappedSlabs(device_index=None, on_locked=lambda _slab: None)
+    work, control = map(Channel, options.fds)
+    slabs = MappedSlabs(device_index=None, send=work.send)
     ray.init(
         address=options.address, namespace="wavetrim", log_to_driver=False,
         logging_level=logging.WARNING,
     )  # fmt: skip
-    service = Conversation(work, control)
+    service = Conversation(work, control, slabs)
     Head(service, slabs, stall_seconds=options.stall_seconds).serve()
     ray.shutdown()
     return 0

@@ -1,4 +1,4 @@
-"""Which nodes there are: they join, their engines start, they leave.
+"""Which nodes there are, and the network to each: they join, their engines start, they leave.
 
 A node computes for wavetrim if it has Ray's resource of that name. Its engine is an actor that has
 all of its processors and GPUs. When it ends, Ray starts it again, and it is connected again.
@@ -6,17 +6,18 @@ all of its processors and GPUs. When it ends, Ray starts it again, and it is con
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+import numpy as np
 import ray
 from ray.exceptions import ActorUnavailableError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from wavetrim.scheduler.cluster.network import measure_network
 from wavetrim.scheduler.cluster.node import NodeEngine
-from wavetrim.scheduler.cluster.node_operands import KEPT_SHARE, NodeOperands
+from wavetrim.scheduler.cluster.node_operands import KEPT_SHARE, STORE_SHARE, NodeOperands
 from wavetrim.scheduler.cluster.start import RESOURCE
 from wavetrim.scheduler.planning.placing import Network
 
@@ -30,6 +31,12 @@ _START_SECONDS: Final = 120.0
 
 _CONTROL_SECONDS: Final = 30.0
 """Limit of a call that is answered while a product runs; chosen."""
+
+
+_CALLS: Final = 9
+_BYTES: Final = 16 * 2**20
+_COPIES: Final = 5
+"""Empty calls, bytes of a block, and copies of it; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,3 +173,28 @@ def start_engine(node_id: str, resources: Mapping[str, float]) -> Any:
         max_task_retries=0,
         scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
     ).remote()
+
+
+def measure_network(node: Any, *, timeout_seconds: float, store_bytes: int) -> Network:
+    """Measure the network by sending a block to a node and back; takes about a second.
+
+    The fastest of some tries counts: other work on a machine only makes a try slower.
+
+    Raises:
+        ray.exceptions.RayError: The node does not answer.
+    """
+
+    def time_call(call: Callable[[], Any]) -> float:
+        start = time.perf_counter()
+        ray.get(call(), timeout=timeout_seconds)
+        return time.perf_counter() - start
+
+    call_seconds = min(time_call(lambda: node.echo.remote(None)) for _ in range(_CALLS))
+    block = np.ones(min(_BYTES, store_bytes // STORE_SHARE), np.uint8)
+    in_seconds, both_seconds = [], []
+    for _ in range(_COPIES):
+        in_seconds.append(time_call(lambda: node.measure_in.remote(ray.put(block))))
+        both_seconds.append(time_call(lambda: node.echo.remote(ray.put(block))))
+    inward = max(min(in_seconds) - call_seconds, 1e-6)
+    outward = max(min(both_seconds) - min(in_seconds), 1e-6)
+    return Network(call_seconds, block.nbytes / inward, block.nbytes / outward)

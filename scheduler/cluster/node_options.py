@@ -1,14 +1,15 @@
 """What a node's engine may use, by its environment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import ByteSize, Field, TypeAdapter, ValidationError
 
+from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import DEVICES_SETTING
 from wavetrim.scheduler.cluster.start import NodeRefused
+from wavetrim.scheduler.engine.process import EngineOptions
 
 _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "DEVICES": (
@@ -25,44 +26,25 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
 """Type and limit, in words, of each variable: those of the service's settings."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeOptions:
-    """What a node's engine may use; its paths are those of the node.
+def read_options(environment: Mapping[str, str]) -> EngineOptions:
+    """What a node's engine may use: the variables are those of a service's settings.
 
-    Attributes:
-        cache_dir: Folder of compiled kernels, and of compiled C.
-        profile_dir: Folder of stored calibrations; None for none.
-        devices: GPUs to use: "none", or indices such as "0,1"; None for all.
-        cpu_threads: Threads of the CPU part; None for all usable cores.
-        gpu_memory_bytes: Limit of GPU memory; None for all free memory.
-        stall_seconds: Time without progress of a GPU after which the process ends.
+    Ray allows it one thread, so all usable cores are its own unless that is said.
+
+    Raises:
+        NodeRefused: One is out of its limits.
     """
-
-    cache_dir: Path
-    profile_dir: Path | None = None
-    devices: str | None = None
-    cpu_threads: int | None = None
-    gpu_memory_bytes: int | None = None
-    stall_seconds: float = 60.0
-
-    @classmethod
-    def read(cls, environment: Mapping[str, str]) -> "NodeOptions":
-        """The options by the environment: the variables are those of a service's settings.
-
-        Raises:
-            NodeRefused: One is out of its limits.
-        """
-        home = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wavetrim"
-        given = {
-            name.lower(): _parse(name, text)
-            for name in _KINDS
-            if (text := environment.get(f"WAVETRIM_{name}"))
-        }
-        return cls(
-            cache_dir=Path(environment.get("WAVETRIM_KERNEL_CACHE_DIR") or home / "kernels"),
-            profile_dir=Path(environment.get("WAVETRIM_PROFILE_DIR") or home / "profiles"),
-            **given,
-        )
+    home = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wavetrim"
+    given = {
+        name.lower(): _parse(name, text)
+        for name in _KINDS
+        if (text := environment.get(f"WAVETRIM_{name}"))
+    }
+    return EngineOptions(
+        cache_dir=Path(environment.get("WAVETRIM_KERNEL_CACHE_DIR") or home / "kernels"),
+        profile_dir=Path(environment.get("WAVETRIM_PROFILE_DIR") or home / "profiles"),
+        **{"cpu_threads": usable_cores(), **given},
+    )
 
 
 def _parse(name: str, text: str) -> Any:

@@ -7,7 +7,7 @@ process copies rows that come back into the arena, so a block that was given up 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,14 +16,14 @@ import numpy as np
 import ray
 from ray.exceptions import RayError
 
-from wavetrim.scheduler.cluster.answer import merge_events
-from wavetrim.scheduler.cluster.blocks import STORE_SHARE, cut_operand, cut_rows
 from wavetrim.scheduler.cluster.membership import NodeHandle
-from wavetrim.scheduler.cluster.node import GONE, BlockRequest
+from wavetrim.scheduler.cluster.node_operands import STORE_SHARE, cut_operand, cut_rows
+from wavetrim.scheduler.engine.answer import GONE, merge_successes
 from wavetrim.scheduler.engine.messages import RunRequest
-from wavetrim.scheduler.engine.operands import Operands
 from wavetrim.scheduler.errors import ExecutionCancelled, NodeLost
+from wavetrim.scheduler.execution.rows import Hooks, RowsDone
 from wavetrim.scheduler.execution.watchdog import TIMES_EXPECTED
+from wavetrim.scheduler.product import EngineProduct
 
 AHEAD: Final = 2
 """Blocks that are with a node at a time: one is computed while another travels."""
@@ -49,30 +49,28 @@ class NodeProduct:
 
     Args:
         request: The product.
-        operands: Its matrices.
+        product: Its matrices.
         node: The node.
         expected_seconds: Predicted seconds there.
         stall_seconds: Least time that a block may take before the node is given up.
-        final: Called with the number of rows that have come back.
-        cancelled: Polled while the product runs; True ends it.
+        hooks: Told of rows that have come back, and asked whether the product is cancelled.
     """
 
     def __init__(
         self,
         request: RunRequest,
-        operands: Operands,
+        product: EngineProduct,
         *,
         node: NodeHandle,
         expected_seconds: float,
         stall_seconds: float,
-        final: Callable[[int], None],
-        cancelled: Callable[[], bool],
+        hooks: Hooks,
     ) -> None:
         self._request = request
-        a, b, c, out = self._a, self._b, self._c, self._out = operands
+        a, b, c, out = product.a, product.b, product.c, product.out
+        self._a, self._b, self._c, self._out = a, b, c, out
         self._node = node
-        self._final = final
-        self._cancelled = cancelled
+        self._hooks = hooks
         row_bytes = max(out.itemsize * b.shape[1], a.itemsize * a.shape[1])
         self._blocks = cut_rows(
             len(out), row_bytes, store_bytes=node.store_bytes, seconds=expected_seconds
@@ -92,7 +90,7 @@ class NodeProduct:
 
         Raises:
             NodeLost: The node is gone, or was given up.
-            ExecutionCancelled: `cancelled` returned True.
+            ExecutionCancelled: The hooks ended it.
         """
         start = time.perf_counter()
         self._deadline = time.monotonic() + self._block_seconds
@@ -103,7 +101,7 @@ class NodeProduct:
         failed = [event for event in events if event["type"] != "succeeded"]
         if failed:
             return failed[0]
-        merged = merge_events(events, seconds=time.perf_counter() - start)
+        merged = merge_successes(events, seconds=time.perf_counter() - start)
         return {**merged, "resident": self._node.operands.list_names()}
 
     def _run_with_b(self) -> list[dict[str, Any]]:
@@ -148,13 +146,13 @@ class NodeProduct:
     def _run_whole(self) -> dict[str, Any]:
         c = None if self._c is None else np.ascontiguousarray(self._c)
         answer = self._node.actor.multiply_whole.remote(
-            self._describe(""), np.ascontiguousarray(self._a), np.ascontiguousarray(self._b), c
+            self._request, np.ascontiguousarray(self._a), np.ascontiguousarray(self._b), c
         )
         self._wait(answer)
         out, event = ray.get(answer)
         if out is not None:
             np.copyto(self._out, out)
-            self._final(len(out))
+            self._tell(len(out))
         return event  # type: ignore[no-any-return]
 
     def _run_blocks(self, name: str, kept: Sequence[Any]) -> list[dict[str, Any]]:
@@ -176,22 +174,8 @@ class NodeProduct:
         a = np.ascontiguousarray(self._a[rows.start : rows.stop])
         c = None if self._c is None else np.ascontiguousarray(self._c[rows.start : rows.stop])
         call = self._node.actor.multiply.options(num_returns=2)
-        out, event = call.remote(self._describe(name), a, c, *kept)
+        out, event = call.remote(self._request, name, a, c, *kept)
         return _Block(rows, out, event)
-
-    def _describe(self, b_name: str) -> BlockRequest:
-        request = self._request
-        return BlockRequest(
-            job=request.job,
-            b=b_name,
-            dtype=self._out.dtype.name,
-            alpha=request.alpha,
-            beta=request.beta,
-            options=request.options,
-            verify=request.verify,
-            cpu_only=request.cpu_only,
-            reports=request.reports,
-        )
 
     def _collect(self, block: _Block) -> dict[str, Any]:
         """Wait for a block, and copy its rows into the result."""
@@ -200,9 +184,16 @@ class NodeProduct:
         if event["type"] == "succeeded":
             self._wait(block.out)
             np.copyto(self._out[block.rows.start : block.rows.stop], ray.get(block.out))
-            self._final(block.rows.stop)
+            self._tell(block.rows.stop)
         self._deadline = time.monotonic() + self._block_seconds
         return event
+
+    def _tell(self, rows: int) -> None:
+        """Report the first rows, which have come back, as final."""
+        if self._hooks.final is not None:
+            self._hooks.final([range(rows)])
+        if self._hooks.progress is not None:
+            self._hooks.progress(RowsDone(len(self._out), nodes=rows))
 
     def _wait(self, reference: Any) -> None:
         """Wait for an object of Ray's until it is there, or the deadline has passed."""
@@ -224,10 +215,12 @@ class NodeProduct:
 
     def _end_if_due(self) -> None:
         """Look whether the product was cancelled, or the deadline has passed, while it waits."""
-        if self._cancelled():
+        try:
+            self._hooks.end_if_cancelled()
+        except ExecutionCancelled:
             actor, job = self._node.actor, self._request.job
             actor.forget_cancel.remote(job, actor.cancel.remote(job))
-            raise ExecutionCancelled("cancelled at a node")
+            raise
         if time.monotonic() > self._deadline:
             ray.kill(self._node.actor, no_restart=False)
             raise NodeLost(

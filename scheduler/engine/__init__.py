@@ -2,12 +2,12 @@
 
 `python -m wavetrim.scheduler.engine` starts it.
 
-`messages` travel over a `channel`, read by a `conversation`; `arena` has the shared memory
-(`mapping`, `layout`). `run` turns one request into its answer:
-`operands` finds its matrices, `b_fetcher` decides whether its B stays on the GPUs; `stack` computes
-the products of a stack. `readings` are the GPUs' latest.
+`messages` travel over the two sockets of a `conversation`; `arena` has the shared memory, in which
+`layout` says whether a matrix fits. `worker` decides which thread computes a request. `run` turns
+one into its `answer`: it finds the matrices (`operands`), plans the product, decides whether its B
+stays on the GPUs, and computes and checks it.
 
 The main thread reads requests from one socket and computes short products itself. Longer ones are
-computed by a thread for each device (`device_threads`), so that devices can work at different
-products. Another thread reads pings and cancellations from a second socket.
+computed by a thread for each device, so that devices can work at different products. Another thread
+reads pings and cancellations from a second socket.
 """

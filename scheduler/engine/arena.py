@@ -10,22 +10,20 @@ import logging
 import os
 import time
 import weakref
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.transfer.pinned import lock_region, unlock_region
 from wavetrim.native.element_types import find_dtype
-from wavetrim.scheduler.engine.channel import Send
 from wavetrim.scheduler.engine.layout import check_layout
-from wavetrim.scheduler.engine.mapping import map_shared
+from wavetrim.scheduler.engine.messages import Operand, Send
 from wavetrim.scheduler.errors import SlabError
-from wavetrim.scheduler.execution.pages import collapse_range, cut_range
+from wavetrim.scheduler.execution.pages import collapse_range, cut_range, map_shared
 
 logger = logging.getLogger(__name__)
 
@@ -58,12 +56,12 @@ class MappedSlabs:
 
     Args:
         device_index: The GPU whose context locks slabs; None to lock none.
-        on_locked: Called with the id of each slab once it is page-locked, in another thread.
+        send: Tells the service of slabs that are page-locked (from another thread) or gone.
     """
 
-    def __init__(self, *, device_index: int | None, on_locked: Callable[[int], None]) -> None:
+    def __init__(self, *, device_index: int | None, send: Send) -> None:
         self._device_index = device_index
-        self._on_locked = on_locked
+        self._send = send
         self._slabs: dict[int, _MappedSlab] = {}
         self._locker = ThreadPoolExecutor(1, thread_name_prefix="slab-locker")
 
@@ -84,50 +82,29 @@ class MappedSlabs:
         if self._device_index is not None:
             slab.locking = self._locker.submit(self._lock, slab_id, slab)
 
-    def locate(
-        self,
-        slab_id: int,
-        offset_bytes: int,
-        rows: int,
-        columns: int,
-        dtype: DTypeLike,
-        *,
-        strides_bytes: tuple[int, int] | None = None,
-        fortran_order: bool = False,
-        writable: bool = False,
-    ) -> Matrix:
-        """The matrix at an offset of a slab, as a view of its memory.
-
-        Args:
-            slab_id: The slab.
-            offset_bytes: Offset of the first element, a multiple of the element's size.
-            rows: At least 0.
-            columns: At least 1.
-            dtype: Element type.
-            strides_bytes: Row and column stride; None for a matrix without gaps.
-            fortran_order: Whether a matrix without gaps is column-major.
-            writable: Whether the matrix may be written.
+    def locate(self, operand: Operand, *, writable: bool = False) -> Matrix:
+        """The matrix of an operand, as a view of its slab's memory.
 
         Raises:
             SlabError: The slab is not mapped, or the matrix does not lie within it.
         """
-        memory = self._find(slab_id).memory
+        assert isinstance(operand.slab, int), "only some operands lie in slabs"
+        memory = self._find(operand.slab).memory
         if memory is None:
-            raise SlabError("slab", slab_id, "one that is not being removed")
-        elements = find_dtype(dtype)
+            raise SlabError("slab", operand.slab, "one that is not being removed")
+        elements, shape = find_dtype(operand.dtype), (operand.rows, operand.columns)
         if elements.hasobject or not elements.itemsize:
             raise SlabError("dtype", elements.str, "a type of numbers")
-        rows, columns, offset_bytes = int(rows), int(columns), int(offset_bytes)
         strides = check_layout(
             memory.nbytes,
-            offset_bytes=offset_bytes,
-            rows=rows,
-            columns=columns,
+            offset_bytes=operand.offset_bytes,
+            rows=operand.rows,
+            columns=operand.columns,
             item_bytes=elements.itemsize,
-            strides_bytes=strides_bytes,
-            fortran_order=fortran_order,
+            strides_bytes=operand.strides_bytes,
+            fortran_order=operand.fortran_order,
         )
-        matrix: Matrix = np.ndarray((rows, columns), elements, memory, offset_bytes, strides)
+        matrix: Matrix = np.ndarray(shape, elements, memory, operand.offset_bytes, strides)
         matrix.flags.writeable = writable
         return matrix
 
@@ -151,6 +128,26 @@ class MappedSlabs:
             raise SlabError("slab", slab_id, "one in which no product has a matrix")
         self._unlock(slab)
         del self._slabs[slab_id]
+
+    def drop(self, slab_id: int) -> None:
+        """Unmap a slab, and tell the service.
+
+        The thread of a product that was just answered may still use it for a moment. If it stays in
+        use, the process ends, and so gives back the memory that the service waits for.
+
+        Raises:
+            DeviceFailure: CUDA refuses to unlock it.
+        """
+        for _ in range(_REMOVAL_TRIES):
+            try:
+                self.remove(slab_id)
+            except SlabError:
+                time.sleep(_PAUSE_SECONDS)
+                continue
+            self._send({"type": "dropped", "slab": slab_id})
+            return
+        logger.error("slab %d is still in use: this process ends, and lets go of it", slab_id)
+        os._exit(1)
 
     def close(self) -> None:
         """Unlock all slabs; no product may be running. Remaining matrices stay valid."""
@@ -178,7 +175,7 @@ class MappedSlabs:
             logger.warning("matrices in slab %d are staged: %s", slab_id, error)
             return
         slab.locked = True
-        self._on_locked(slab_id)
+        self._send({"type": "locked", "slab": slab_id})
 
     def _unlock(self, slab: _MappedSlab) -> None:
         slab.leaving = True
@@ -200,24 +197,3 @@ def _let_go(slab: _MappedSlab) -> bool:
         if slab.memory is None:
             return True
     return False
-
-
-def drop_slab(slabs: MappedSlabs, slab: int, send: Send) -> None:
-    """Unmap a slab, and tell the service.
-
-    The thread of a product that was just answered may still use it for a moment. If it stays in
-    use, the process ends, and so gives back the memory that the service waits for.
-
-    Raises:
-        DeviceFailure: CUDA refuses to unlock it.
-    """
-    for _ in range(_REMOVAL_TRIES):
-        try:
-            slabs.remove(slab)
-        except SlabError:
-            time.sleep(_PAUSE_SECONDS)
-            continue
-        send({"type": "dropped", "slab": slab})
-        return
-    logger.error("slab %d is still in use: this process ends, and lets go of it", slab)
-    os._exit(1)

@@ -1,21 +1,64 @@
 """A process's side of the conversation with the service: work in order, control at any time."""
 
-import ctypes
-import faulthandler
 import logging
 import os
-import signal
+import socket
 import threading
-from collections.abc import Callable
-from pathlib import Path
-from typing import Final
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
-from wavetrim.scheduler.engine.channel import Channel
-from wavetrim.scheduler.engine.messages import Message, MessageError
+from wavetrim.scheduler.engine.arena import MappedSlabs
+from wavetrim.scheduler.engine.messages import (
+    PACKET_BYTES,
+    Message,
+    MessageError,
+    RunRequest,
+    Send,
+    decode_message,
+    encode_message,
+)
+from wavetrim.scheduler.execution.rows import Hooks, RowsDone
 
 logger = logging.getLogger(__name__)
 
-_PR_SET_PDEATHSIG: Final = 1
+_PROGRESS_SECONDS: Final = 0.05
+"""Least time between two reports of progress; chosen."""
+
+
+class Channel:
+    """One socket to the service; each packet is a message. Sending is thread-safe.
+
+    If the service is gone, the process ends at once.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._connection = socket.socket(fileno=descriptor)
+        self._connection.set_inheritable(False)
+        self._lock = threading.Lock()
+
+    def send(self, message: Message) -> None:
+        """Send one message."""
+        packet = encode_message(message)
+        try:
+            with self._lock:
+                self._connection.send(packet)
+        except OSError:
+            os._exit(0)
+
+    def receive(self) -> tuple[dict[str, Any], list[int]]:
+        """Wait for the next message; returns it and its descriptors.
+
+        Raises:
+            MessageError: The packet is not a message.
+        """
+        try:
+            packet, files, _, _ = socket.recv_fds(self._connection, PACKET_BYTES, 1)
+        except OSError:
+            packet, files = b"", []
+        if not packet:
+            os._exit(0)
+        return decode_message(packet), files
 
 
 class Conversation:
@@ -27,16 +70,25 @@ class Conversation:
     Runs are numbered in the order in which they are sent. The numbers tell whether a cancelled run
     has ended, so that the cancellation is forgotten, or has not been read yet.
 
+    Args:
+        work: The socket for work.
+        control: The socket for pings and cancellations.
+        slabs: Where memory is mapped that the service shares.
+        describe: What a pong says besides.
+
     Attributes:
         stopping: Whether the service has sent `shutdown`.
     """
 
     def __init__(
-        self, work: Channel, control: Channel, describe: Callable[[], Message] = dict
+        self,
+        work: Channel,
+        control: Channel,
+        slabs: MappedSlabs,
+        describe: Callable[[], Message] = dict,
     ) -> None:
-        self._work = work
-        self._control = control
-        self._describe = describe
+        self._work, self._control = work, control
+        self._slabs, self._describe = slabs, describe
         self._lock = threading.Lock()
         self._running: dict[str, int] = {}
         self._newest = 0
@@ -47,9 +99,16 @@ class Conversation:
         """Send a message, from any thread."""
         self._work.send(message)
 
-    def is_cancelled(self, job: str) -> bool:
-        """Whether a run is to stop: it was cancelled, or the process ends."""
-        return self.stopping or self._running.get(job) in self._cancelled
+    def open_hooks(self, request: RunRequest) -> Hooks:
+        """What tells the service of a run, as far as it asks for that, and ends it if it is to."""
+        job, tell = request.job, _RunReports(self.send, request)
+        return Hooks(
+            planned=tell.plan if request.reports else None,
+            progress=tell.progress if request.reports else None,
+            final=tell.final if request.row_step else None,
+            changes=tell.changes if request.row_step else None,
+            cancelled=lambda: self.stopping or self._running.get(job) in self._cancelled,
+        )
 
     def end(self, event: Message) -> None:
         """Send the message that ends a run."""
@@ -57,28 +116,34 @@ class Conversation:
             self._cancelled.discard(self._running.pop(event["job"], 0))
         self._work.send(event)
 
-    def serve(self, take: Callable[[Message, list[int]], None]) -> None:
-        """Pass each message of work and its descriptors to `take`; then close the descriptors."""
+    def serve(self, take: Callable[[Message], None]) -> None:
+        """Map slabs and let go of them, and pass every other message of work to `take`."""
         threading.Thread(target=self._listen, name="control", daemon=True).start()
         while not self.stopping:
             try:
                 message, files = self._work.receive()
                 try:
-                    if message["type"] == "shutdown":
-                        self.stopping = True
-                        continue
-                    if message["type"] == "run":
-                        self._begin(message["job"], message["number"])
-                    take(message, files)
+                    self._take(message, files, take)
                 finally:
                     for file in files:  # a mapping needs no descriptor
                         os.close(file)
             except (MessageError, KeyError):
                 logger.exception("a message from the service could not be read")
 
-    def _begin(self, job: str, number: int) -> None:
-        with self._lock:
-            self._running[job] = self._newest = number
+    def _take(self, message: Message, files: list[int], take: Callable[[Message], None]) -> None:
+        match message["type"]:
+            case "shutdown":
+                self.stopping = True
+            case "slab":
+                self._slabs.add(message["slab"], files[0], message["size_bytes"])
+            case "drop":
+                self._slabs.drop(message["slab"])
+            case "run":
+                with self._lock:
+                    self._running[message["job"]] = self._newest = message["number"]
+                take(message)
+            case _:
+                take(message)
 
     def _cancel(self, job: str, number: int) -> None:
         with self._lock:
@@ -99,17 +164,43 @@ class Conversation:
                 logger.exception("a message from the service could not be read")
 
 
-def prepare_process() -> None:
-    """Let this process survive Ctrl-C in the service's terminal, but not the service's end."""
-    faulthandler.enable()
-    # The service decides when the engine ends. Ctrl-C in its terminal, or SIGTERM to the whole
-    # control group, must not end a running product.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    # The end of a socket ends the process; this does so even if no thread reads it.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    try:
-        # If memory runs out, the system should end the engine, which the service starts again.
-        Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
-    except OSError:
-        logger.debug("the out-of-memory score cannot be changed here")
+class _RunReports:
+    """Tells the service of one run. Thread-safe.
+
+    Its progress is sent at most every 50 ms; its final rows, all of them each time, when there are
+    at least `row_step` more.
+    """
+
+    def __init__(self, send: Send, request: RunRequest) -> None:
+        self._send, self._job = send, request.job
+        self._step_rows = request.row_step
+        self._lock = threading.Lock()
+        self._sent_seconds, self._sent_rows = 0.0, 0
+
+    def plan(self, plan: Mapping[str, Any]) -> None:
+        """Tell how the product is planned."""
+        self._send({"type": "planned", "job": self._job, "plan": plan})
+
+    def progress(self, done: RowsDone) -> None:
+        """Tell how many rows are done."""
+        now = time.monotonic()
+        with self._lock:
+            if now - self._sent_seconds < _PROGRESS_SECONDS:
+                return
+            self._sent_seconds = now
+        rows = {"gpu": done.gpu, "cpu": done.cpu, "nodes": done.nodes}
+        self._send({"type": "progress", "job": self._job, "progress": done.share, "rows": rows})
+
+    def final(self, final: Sequence[range]) -> None:
+        """Tell which rows will not be written again."""
+        rows = sum(map(len, final))
+        with self._lock:
+            if rows - self._sent_rows < self._step_rows:
+                return
+            self._sent_rows = rows
+        ranges = [[one.start, one.stop] for one in final]
+        self._send({"type": "rows", "job": self._job, "final": ranges})
+
+    def changes(self) -> None:
+        """Tell that final rows will be written again."""
+        self._send({"type": "again", "job": self._job})

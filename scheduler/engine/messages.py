@@ -12,7 +12,7 @@ matrices: both sides map the same memory.
 """
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -25,6 +25,9 @@ from wavetrim.scheduler.planning.device_sets import DeviceSet
 
 Message: TypeAlias = Mapping[str, Any]
 """A message as decoded."""
+
+Send: TypeAlias = Callable[[Message], None]
+"""Sends a message."""
 
 POISONED_EXIT: Final = 70
 STALLED_EXIT: Final = 71

@@ -3,12 +3,12 @@
 import os
 import stat
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.native.element_types import find_dtype, round_factor
+from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.errors import SchedulerError, SlabError
@@ -24,41 +24,16 @@ class OperandFileError(SchedulerError):
         super().__init__(f"slab is {path!r}; it must be {limit}")
 
 
-class Operands(NamedTuple):
-    """The matrices of a request, as they are stored; C is None if beta is 0."""
-
-    a: Matrix
-    b: Matrix
-    c: Matrix | None
-    out: Matrix
-
-
-def open_operands(request: RunRequest, slabs: MappedSlabs | None) -> Operands:
-    """Find a request's matrices; the errors are those of `open_operand`."""
-    return Operands(
+def open_product(request: RunRequest, slabs: MappedSlabs | None) -> EngineProduct:
+    """A request's product, as it is stored; the errors are those of `open_operand`."""
+    return EngineProduct(
         out=open_operand(request.out, slabs, writable=True),
         a=open_operand(request.a, slabs),
         b=open_operand(request.b, slabs),
         c=open_operand(request.c, slabs) if request.c is not None and request.beta != 0 else None,
+        alpha=request.alpha,
+        beta=request.beta,
     )
-
-
-def open_product(request: RunRequest, slabs: MappedSlabs | None) -> EngineProduct:
-    """Find a request's matrices, and convert operands of other element types."""
-    a, b, c, out = open_operands(request, slabs)
-    return make_product(a, b, c, out, alpha=request.alpha, beta=request.beta)
-
-
-def make_product(
-    a: Matrix, b: Matrix, c: Matrix | None, out: Matrix, *, alpha: float, beta: float
-) -> EngineProduct:
-    """A product in the element type of `out`, to which operands and factors are converted."""
-    dtype = out.dtype
-    a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
-    if c is not None:
-        c = c.astype(dtype, copy=False)
-    alpha, beta = round_factor(alpha, dtype), round_factor(beta, dtype)
-    return EngineProduct(a, b, c, out, alpha, beta)
 
 
 def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool = False) -> Matrix:
@@ -77,11 +52,7 @@ def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool 
         return opened.reshape(operand.shape, order=order, copy=False)
     if not isinstance(operand.slab, str):
         assert slabs is not None, "slabs are named where there are some"
-        return slabs.locate(
-            operand.slab, operand.offset_bytes, operand.rows, operand.columns, operand.dtype,
-            strides_bytes=operand.strides_bytes, fortran_order=operand.fortran_order,
-            writable=writable,
-        )  # fmt: skip
+        return slabs.locate(operand, writable=writable)
     if operand.strides_bytes is not None:
         raise SlabError("strides_bytes", operand.strides_bytes, "left out for a matrix in a file")
     return _map_file(operand, operand.slab, writable=writable)

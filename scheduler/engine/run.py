@@ -1,240 +1,276 @@
-"""One run of the engine: finds a request's matrices, plans the product, computes and checks it.
+"""Runs of products: a request's matrices are found, its product planned, computed and checked.
 
 A stack is planned as one of its products.
 """
 
-import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.cpu.products import scale
 from wavetrim.scheduler.check.checked import compute_checked
+from wavetrim.scheduler.engine.answer import (
+    Figures,
+    add_figures,
+    make_success,
+    merge_verifications,
+)
 from wavetrim.scheduler.engine.arena import MappedSlabs
-from wavetrim.scheduler.engine.b_fetcher import BFetcher
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.operands import open_product
-from wavetrim.scheduler.engine.stack import Outcome, Progress, compute_stack
-from wavetrim.scheduler.errors import (
-    ExecutionCancelled,
-    ExecutionError,
-    FieldError,
-    VerificationFailed,
-)
+from wavetrim.scheduler.errors import VerificationFailed
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.execution.rows_done import RowsDone
+from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks, RowsDone
+from wavetrim.scheduler.execution.small_stacks import compute_small_stack, lay_out
 from wavetrim.scheduler.execution.timings import Timings
-from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
+from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.description import describe_choice, describe_plan
-from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
+from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.planning.residency import Savings
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.product import EngineProduct
 from wavetrim.scheduler.profile.machine import MachineProfile
-
-logger = logging.getLogger(__name__)
 
 _FILL_BYTES: Final = 32 * 2**20
 """Part of C that is copied before `cancelled` is polled again; chosen."""
 
 Matrix = NDArray[Any]
+Outcome: TypeAlias = tuple[Figures, Figures | None]
+"""Timings, and the outcome of a check."""
 
 
-def run_request(
-    request: RunRequest,
-    executor: Executor,
-    profile: MachineProfile,
-    *,
-    slabs: MappedSlabs | None,
-    plans: PlanCache,
-    planned: Callable[[Mapping[str, Any]], None] | None,
-    progress: Callable[[RowsDone], None] | None,
-    final: Callable[[Sequence[range]], None] | None,
-    changes: Callable[[], None] | None,
-    cancelled: Callable[[], bool],
-    fetcher: BFetcher | None = None,
-) -> dict[str, Any]:
-    """Compute out ← alpha A·B + beta C in the request's memory, or that of a stack's products.
+class Runner:
+    """Runs requests on an executor, whatever process it is in. Thread-safe.
 
     Args:
-        request: The product, its operands and its options.
-        executor: Runs the plan.
-        profile: Profile of the machine; that of its CPU if the request is for the CPU alone.
-        slabs: Slabs of the arena; None if all operands are files.
+        executor: The devices.
+        find_profile: Returns their profile, or that of "cpu" alone.
+
+    Attributes:
+        executor: The same.
         plans: Cache of plans.
-        planned: Called with the plan's description before the product starts.
-        progress: Called with the finished rows of C, from any thread.
-        final: Called with the rows of `out` that are final so far, from any thread.
-        changes: Called before final rows are computed again.
-        cancelled: Polled while the product runs; True ends it.
-        fetcher: Decides whether B stays on the GPUs; None if none does.
-
-    Returns:
-        The message `succeeded` without the job's id. Without reports it has `describe_choice` of
-        the plan, not all of it. The plan of a stack is that of one product, with their number as
-        `stack`; timings are sums. `b_on` are the positions of the GPUs that have a stored B now.
-
-    Raises:
-        FieldError: The request cannot be planned.
-        VerificationFailed: The product is wrong, even when computed again.
-        ExecutionCancelled: `cancelled` returned True.
-        ExecutionError: A device failed.
-        OSError: A file cannot be mapped.
+        savings: What earlier products say of a B that stays on the GPUs.
     """
-    if cancelled():
-        raise ExecutionCancelled("cancelled before it began")
-    return run_product(
-        open_product(request, slabs), executor, profile,
-        options=request.options, verify=request.verify, cpu_only=request.cpu_only,
-        reports=request.reports,
-        plans=plans, device_set=request.device_set, fetcher=fetcher, b_key=_find_b_key(request),
-        planned=planned, progress=progress, final=final, changes=changes, cancelled=cancelled,
-        timed=request.timed,
-    )  # fmt: skip
+
+    def __init__(
+        self, executor: Executor, find_profile: Callable[[str | None], MachineProfile]
+    ) -> None:
+        self.executor = executor
+        self._find_profile = find_profile
+        self.plans = PlanCache()
+        self.savings = Savings()
+
+    def find_profile_for(self, request: RunRequest) -> MachineProfile:
+        """Profile of the machine; that of its CPU if a request is for the CPU alone."""
+        return self._find_profile("cpu" if request.cpu_only else None)
+
+    def run(
+        self,
+        request: RunRequest,
+        *,
+        slabs: MappedSlabs | None = None,
+        hooks: Hooks = NO_HOOKS,
+    ) -> dict[str, Any]:
+        """Compute out ← alpha A·B + beta C in the request's memory, or that of a stack's products.
+
+        Args:
+            request: The product, its operands and its options.
+            slabs: Slabs of the arena; None if all operands are files.
+            hooks: What is called while it runs.
+
+        Returns:
+            The message `succeeded` without the job's id. Without reports it has `describe_choice`
+            of the plan, not all of it. The plan of a stack is that of one product, with their
+            number as `stack`; timings are sums. `b_on` are the positions of the GPUs that have a
+            stored B now.
+
+        Raises:
+            FieldError: The request cannot be planned.
+            VerificationFailed: The product is wrong, even when computed again.
+            ExecutionCancelled: The hooks ended it.
+            ExecutionError: A device failed.
+            OSError: A file cannot be mapped.
+        """
+        hooks.end_if_cancelled()
+        product = open_product(request, slabs).convert()
+        return self.run_product(request, product, b_key=_find_b_key(request), hooks=hooks)
+
+    def run_product(
+        self,
+        request: RunRequest,
+        product: EngineProduct,
+        *,
+        b_key: str | None,
+        hooks: Hooks = NO_HOOKS,
+    ) -> dict[str, Any]:
+        """As `run`, for matrices that are open; `b_key` is a key of B, None for none."""
+        profile = self.find_profile_for(request)
+        run = _Run(self, request, product, profile, hooks)
+        if not (product.out.size and product.b.size):
+            return run.fill_empty()
+        plan = run.choose(b_key)
+        described = describe_plan(plan) if request.reports else describe_choice(plan)
+        if run.is_stack:
+            described["stack"] = product.products
+        if hooks.planned is not None:
+            hooks.planned(described)
+        if product.c is not None:
+            fill_rows(product.out, np.broadcast_to(product.c, product.out.shape), hooks)
+        compute = run.compute_stack if run.is_stack else run.compute
+        timings, verification = compute(plan, b_key if plan.problem.b_resident else None)
+        event = make_success(described, timings, verification)
+        if b_key is not None and profile.gpus:
+            event["b_on"] = self.executor.gpus.find_holders(b_key)
+        return event
 
 
-def run_product(
-    product: EngineProduct,
-    executor: Executor,
-    profile: MachineProfile,
-    *,
-    options: PlanOptions,
-    verify: bool,
-    cpu_only: bool,
-    reports: bool,
-    plans: PlanCache,
-    cancelled: Callable[[], bool],
-    fetcher: BFetcher | None,
-    b_key: str | None,
-    device_set: DeviceSet | None = None,
-    planned: Callable[[Mapping[str, Any]], None] | None = None,
-    progress: Callable[[RowsDone], None] | None = None,
-    final: Callable[[Sequence[range]], None] | None = None,
-    changes: Callable[[], None] | None = None,
-    timed: bool = False,
-) -> dict[str, Any]:
-    """As `run_request`, for matrices that are open; `b_key` is a key of B, None for none."""
-    if cpu_only:
-        options = NO_OPTIONS
-    is_stack = product.out.ndim > 2
-    if not (product.out.size and product.b.size):
+class _Run:
+    """One product, or the products of a stack, on its way.
+
+    Args:
+        runner: Its executor, plans and savings.
+        request: How the product is asked for.
+        product: Its matrices.
+        profile: Profile of the machine.
+        hooks: What is called meanwhile.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        request: RunRequest,
+        product: EngineProduct,
+        profile: MachineProfile,
+        hooks: Hooks,
+    ) -> None:
+        self._runner, self._executor = runner, runner.executor
+        self._request, self._product, self._hooks = request, product, hooks
+        self._profile = profile
+        self._options = NO_OPTIONS if request.cpu_only else request.options
+        self.is_stack = product.out.ndim > 2
+
+    def fill_empty(self) -> dict[str, Any]:
+        """Compute a product without terms, βC: all of it is the CPU's."""
+        product, hooks = self._product, self._hooks
         m, (k, n) = product.out.shape[-2], product.b.shape[-2:]
         problem = GemmProblem(m, n, k, product.out.dtype.name, may_be_empty=True)
-        plan = plans.choose(problem, profile, options)
-        return _fill_empty(product, {**describe_plan(plan), "f": m}, planned, cancelled)
-    first = product.take(0) if is_stack else product
-    planner = _Planner(first, bool(executor.devices), profile, plans, options, device_set)
-    plan = planner.choose(fetcher, b_key)
-    resident_key = b_key if plan.problem.b_resident else None
-    described = describe_plan(plan) if reports else describe_choice(plan)
-    if is_stack:
-        described["stack"] = product.products
-    if planned is not None:
-        planned(described)
-    if product.c is not None:
-        c = np.broadcast_to(product.c, product.out.shape) if is_stack else product.c
-        fill_rows(product.out, c, cancelled)
+        plan = self._runner.plans.choose(problem, self._profile, self._options)
+        described = {**describe_plan(plan), "f": m}
+        began = time.perf_counter()
+        if hooks.planned is not None:
+            hooks.planned(described)
+        if product.c is not None:
+            fill_rows(product.out, product.c, hooks)
+        scale(product.out, product.beta)
+        seconds = time.perf_counter() - began
+        timings = Timings(None, None, 0.0, seconds, seconds, f_actual=m * product.products)
+        return make_success(described, timings.as_dict(), None)
 
-    def compute(
-        one: EngineProduct,
-        progress: Progress | None,
-        final: Callable[[Sequence[range]], None] | None = None,
-    ) -> Outcome:
-        if verify:
-            uses_gpu = planner.has_gpu and not cpu_only
-            return compute_checked(
-                one, plan, executor, choose_gpu_plan=planner.choose_gpu if uses_gpu else None,
-                changes=None if is_stack else changes, progress=progress, cancelled=cancelled,
-                final=final, b_key=resident_key,
-            )  # fmt: skip
-        timings = executor.run(
-            plan, one.a, one.b, one.out, alpha=one.alpha, beta=one.beta,
-            progress=progress, cancelled=cancelled, final=final,
-            timed=reports or timed, b_key=resident_key,
-        )  # fmt: skip
-        return timings, None
+    def choose(self, b_key: str | None) -> Plan:
+        """The plan of the product, of one of a stack. A stored B is fetched to GPUs if that pays.
 
-    if is_stack:
-        timings, verification = compute_stack(
-            product, plan, executor, compute_one=compute, verify=verify,
-            progress=progress, final=final, cancelled=cancelled,
-        )  # fmt: skip
-    else:
-        timings, verification = compute(product, progress, final)
-    event: dict[str, Any] = {
-        "type": "succeeded",
-        "plan": described,
-        "timings": timings.as_dict(),
-        "verification": verification and verification.as_dict(),
-    }
-    if b_key is not None and profile.gpus:
-        event["b_on"] = executor.residents.find_holders(b_key)
-    return event
+        Raises:
+            PlanError: An option cannot be met.
+            ExecutionError: A device failed.
+        """
+        rows, profile, gpus = self._product.out.shape[-2], self._profile, self._executor.gpus
+        plan = self._plan(self._describe(rows))
+        if b_key is None or not profile.gpus:
+            return plan
+        if plan.problem.b_bytes > gpus.find_resident_limit(range(len(profile.gpus))):
+            return plan
+        resident = self._plan(self._describe(rows, b_resident=True))
+        missing = gpus.find_missing(b_key, [one.position for one in resident.gpu_parts])
+        if not self._runner.savings.decide(b_key, plan, resident, missing):
+            return plan
+        is_there = not missing or gpus.keep(b_key, self._product.b, missing)
+        return resident if is_there else plan
 
-
-def _fill_empty(
-    product: EngineProduct,
-    described: dict[str, Any],
-    planned: Callable[[Mapping[str, Any]], None] | None,
-    cancelled: Callable[[], bool],
-) -> dict[str, Any]:
-    """A product without terms, βC: all of it is the CPU's."""
-    began = time.perf_counter()
-    if planned is not None:
-        planned(described)
-    if product.c is not None:
-        fill_rows(product.out, product.c, cancelled)
-    scale(product.out, product.beta)
-    seconds = time.perf_counter() - began
-    rows = described["f"] * product.products
-    timings = Timings(None, None, 0.0, seconds, seconds, f_actual=rows)
-    return {
-        "type": "succeeded",
-        "plan": described,
-        "timings": timings.as_dict(),
-        "verification": None,
-    }
-
-
-class _Planner(NamedTuple):
-    """Plans one product on the machine of an executor."""
-
-    product: EngineProduct
-    has_gpu: bool
-    profile: MachineProfile
-    plans: PlanCache
-    options: PlanOptions
-    device_set: DeviceSet | None
-
-    def choose(self, fetcher: BFetcher | None, b_key: str | None) -> Plan:
-        """The plan of the product, with B resident if that pays."""
-        profile, options, device_set = self.profile, self.options, self.device_set
-        problem = self._describe(self.product.out.shape[0])
-        if fetcher is not None and b_key is not None and profile.gpus:
-            resident = self._describe(problem.m, b_resident=True)
-            if fetcher.fetch_if_worth(
-                b_key, self.product.b, problem, resident,
-                profile=profile, options=options, device_set=device_set,
-            ):  # fmt: skip
-                problem = resident
-        return self.plans.choose(problem, profile, options, device_set)
-
-    def choose_gpu(self, rows: int) -> Plan:
+    def _choose_gpu(self, rows: int) -> Plan:
         """The plan of some rows of the product on GPUs alone."""
-        gpus = None if self.device_set is None else self.device_set - {CPU}
-        options = replace(self.options, f=0)
-        return self.plans.choose(self._describe(rows), self.profile, options, gpus or None)
+        asked = self._request.device_set
+        gpus = None if asked is None else asked - {CPU}
+        options = replace(self._options, f=0)
+        return self._runner.plans.choose(self._describe(rows), self._profile, options, gpus or None)
+
+    def _plan(self, problem: GemmProblem) -> Plan:
+        asked = self._request.device_set
+        return self._runner.plans.choose(problem, self._profile, self._options, asked)
 
     def _describe(self, rows: int, *, b_resident: bool = False) -> GemmProblem:
-        pinned = self.has_gpu and self.product.is_pinned(b_resident=b_resident)
+        first = self._product.take(0) if self.is_stack else self._product
+        pinned = self._executor.devices and first.is_pinned(b_resident=b_resident)
         memory: Memory = "pinned" if pinned else "pageable"
-        k, n = self.product.b.shape
-        return GemmProblem(rows, n, k, self.product.out.dtype.name, memory, b_resident)
+        k, n = first.b.shape
+        return GemmProblem(rows, n, k, first.out.dtype.name, memory, b_resident)
+
+    def compute(self, plan: Plan, resident_key: str | None) -> Outcome:
+        """Compute a single product, and check it if that is asked for."""
+        return self._compute(self._product, plan, resident_key, self._hooks)
+
+    def _compute(
+        self, product: EngineProduct, plan: Plan, resident_key: str | None, hooks: Hooks
+    ) -> Outcome:
+        request, executor = self._request, self._executor
+        if request.verify:
+            uses_gpu = executor.devices and not request.cpu_only
+            timings, verification = compute_checked(
+                product, plan, executor, choose_gpu_plan=self._choose_gpu if uses_gpu else None,
+                hooks=hooks, b_key=resident_key,
+            )  # fmt: skip
+            return timings.as_dict(), verification.as_dict()
+        timings = executor.run(
+            plan, product.a, product.b, product.out, alpha=product.alpha, beta=product.beta,
+            hooks=hooks, timed=request.reports or request.timed, b_key=resident_key,
+        )  # fmt: skip
+        return timings.as_dict(), None
+
+    def compute_stack(self, plan: Plan, resident_key: str | None) -> Outcome:
+        """Compute the products of a stack; its rows are those of all, one after the other."""
+        product, hooks, executor = self._product, self._hooks, self._executor
+        if plan.is_small and plan.gpu_rows == 0 and not self._request.verify:
+            timings = compute_small_stack(
+                product, executor.pool, done=partial(self._note_done, plan), hooks=hooks
+            )
+            return timings.as_dict(), None
+        outcomes = []
+        for index in range(product.products):
+            hooks.end_if_cancelled()
+            one = product.take(index)
+            one = replace(one, a=lay_out(one.a), b=lay_out(one.b))
+            # Rows are final once their product is checked.
+            told = Hooks(
+                progress=hooks.progress and partial(self._report, plan, index),
+                cancelled=hooks.cancelled,
+            )
+            try:
+                outcomes.append(self._compute(one, plan, resident_key, told))
+            except VerificationFailed as error:
+                raise VerificationFailed(f"product {index} of the stack: {error}") from error
+            self._note_done(plan, index + 1)
+        checks = [verification for _, verification in outcomes]
+        return add_figures([timings for timings, _ in outcomes]), merge_verifications(checks)
+
+    def _report(self, plan: Plan, products: int, done: RowsDone | None = None) -> None:
+        """Report rows of a stack: those of products that are done, and of the present one."""
+        if self._hooks.progress is not None:
+            rows = done or RowsDone(0)
+            gpu, cpu = products * plan.gpu_rows + rows.gpu, products * plan.f + rows.cpu
+            every = self._product.products * plan.problem.m
+            self._hooks.progress(RowsDone(every, gpu=gpu, cpu=cpu))
+
+    def _note_done(self, plan: Plan, products: int) -> None:
+        """Report the rows of the first products of a stack, which are done, as final."""
+        self._report(plan, products)
+        if self._hooks.final is not None:
+            self._hooks.final([range(products * plan.problem.m)])
 
 
 def _find_b_key(request: RunRequest) -> str | None:
@@ -248,46 +284,15 @@ def _find_b_key(request: RunRequest) -> str | None:
     return request.b_key if as_stored else None
 
 
-def describe_failure(error: Exception) -> dict[str, Any]:
-    """The message of a run that ended with an error.
-
-    Another try may succeed, at last on the CPU alone, unless the request itself is wrong.
-    """
-    poisoned = False
-    match error:
-        case ExecutionCancelled():
-            return {"type": "cancelled"}
-        case FieldError():
-            kind, text = "plan", str(error)
-        case VerificationFailed():
-            kind, text = "verification", str(error)
-        case MemoryError():
-            kind, text = "memory", f"not enough memory for the product: {error}"
-        case ExecutionError():
-            kind, text, poisoned = "device", str(error), error.poisoned
-        case _:
-            kind, text = "internal", f"{type(error).__name__} in the engine; see its log"
-    if kind != "plan":
-        logger.error("a run failed", exc_info=error)
-    return {
-        "type": "failed",
-        "kind": kind,
-        "message": text,
-        "retryable": kind != "plan",
-        "poisoned": poisoned,
-    }
-
-
-def fill_rows(out: Matrix, c: Matrix, cancelled: Callable[[], bool]) -> None:
+def fill_rows(out: Matrix, c: Matrix, hooks: Hooks) -> None:
     """Copy C into the result, which `executor.run` reads and overwrites, in blocks.
 
     Raises:
-        ExecutionCancelled: `cancelled` returned True between two blocks.
+        ExecutionCancelled: The hooks ended it between two blocks.
     """
     if out.shape[0] == 1 or (out.shape[1] > 1 and out.strides[0] < out.strides[1]):
         out, c = out.T, c.T  # blocks of columns
     step = max(1, _FILL_BYTES // max(1, out.strides[0]))
     for start in range(0, out.shape[0], step):
-        if cancelled():
-            raise ExecutionCancelled("cancelled while C was copied")
+        hooks.end_if_cancelled()
         np.copyto(out[start : start + step], c[start : start + step])

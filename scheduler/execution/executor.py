@@ -1,49 +1,38 @@
 """The executor: owns the devices of a process, and runs plans on them."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from wavetrim.cpu.blocks import can_share
 from wavetrim.cpu.gemm import CpuPool
+from wavetrim.cpu.prepared import NATIVE_DTYPES
 from wavetrim.kernels.device import DeviceInfo
-from wavetrim.kernels.errors import KernelsError
-from wavetrim.kernels.pipeline.direct_path import DirectProduct
 from wavetrim.kernels.pipeline.host_product import GpuTimings
-from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.native.call_threads import CallThreads
-from wavetrim.scheduler.errors import ExecutionCancelled
-from wavetrim.scheduler.execution.gpu_alone import GpuAlone
-from wavetrim.scheduler.execution.gpu_residents import GpuResidents
+from wavetrim.scheduler.execution.gpus import Gpus
 from wavetrim.scheduler.execution.occupancy import Occupancy
-from wavetrim.scheduler.execution.prefault import Prefault
+from wavetrim.scheduler.execution.prefault import make_pages
 from wavetrim.scheduler.execution.product import (
     NOTHING,
     Matrix,
     PlannedProduct,
     check_operands,
-    prepare_cpu_part,
+    raise_translated,
 )
-from wavetrim.scheduler.execution.rows_done import RowsDone
-from wavetrim.scheduler.execution.run import Execution, raise_translated
-from wavetrim.scheduler.execution.run_notes import RunNotes
-from wavetrim.scheduler.execution.short_products import (
-    ShortProducts,
-    find_straight,
-    report_all,
-)
-from wavetrim.scheduler.execution.teams import Teams
-from wavetrim.scheduler.execution.timings import Timings, sum_up
+from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks, RowsDone
+from wavetrim.scheduler.execution.run import Execution
+from wavetrim.scheduler.execution.timings import RunNotes, Timings, sum_up
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.scheduler.planning.plan import Plan
 
 
 class Executor:
-    """Owns the GPU pipelines and the CPU pool of this process. Thread-safe.
+    """Owns the GPUs and the CPU pool of this process. Thread-safe.
 
     Plans that have no device in common run at the same time; each device works at one.
 
@@ -58,7 +47,9 @@ class Executor:
         watchdog: Watches the progress of GPU parts; None for no watchdog.
 
     Attributes:
-        residents: The B matrices that stay on the GPUs.
+        devices: The GPUs.
+        gpus: Their pipelines, and the B matrices that stay on them.
+        pool: The CPU.
     """
 
     def __init__(
@@ -72,30 +63,14 @@ class Executor:
         watchdog: Watchdog | None = None,
     ) -> None:
         self.devices = tuple(devices)
-        self._watchdog = watchdog
         self.pool = CpuPool(cpu_threads, cache_dir=cache_dir, lends_blas=lends_blas)
-        self.pipelines = tuple(
-            GpuPipeline(
-                device.index,
-                cache_dir=cache_dir,
-                gpu_memory_bytes=gpu_memory_bytes,
-            )
-            for device in devices
+        self.gpus = Gpus(
+            devices, cache_dir=cache_dir, memory_bytes=gpu_memory_bytes, watchdog=watchdog
         )
         # Half of the threads, because the others copy.
-        self._prefault = Prefault(max(1, self.pool.threads // 2))
-        # Always the same thread: CUDA libraries create a handle for each thread, which is slow.
-        self._gpu_threads = tuple(
-            CallThreads(1, f"gpu-part-{position}") for position in range(len(self.devices))
-        )
-        self.residents = GpuResidents(self.pipelines, self._gpu_threads, watchdog)
-        self._gpu_alone = GpuAlone(self.pipelines, self._gpu_threads, watchdog)
-        self._teams = Teams(self.pipelines)
+        self._prefault = CallThreads(max(1, self.pool.threads // 2), "prefault")
         self._occupancy = Occupancy([CPU, *range(len(self.devices))])
         self._notes = RunNotes()
-        self._shorts = ShortProducts(
-            self.pool, self.pipelines, self._occupancy, self._notes, watchdog
-        )
         # By identity: comparing kernels takes longer than enqueueing one.
         self._prepared: Plan | None = None
 
@@ -114,9 +89,7 @@ class Executor:
         *,
         alpha: float = 1.0,
         beta: float = 0.0,
-        progress: Callable[[RowsDone], None] | None = None,
-        cancelled: Callable[[], bool] | None = None,
-        final: Callable[[Sequence[range]], None] | None = None,
+        hooks: Hooks = NO_HOOKS,
         timed: bool = False,
         b_key: str | None = None,
     ) -> Timings:
@@ -129,51 +102,78 @@ class Executor:
             c: M x N, written in place; read only if `beta` is not 0.
             alpha: Factor of the product.
             beta: Factor of the old C.
-            progress: Called with the finished rows of C, from any thread.
-            cancelled: Polled while the product runs; True ends it. A product that is enqueued at
-                once, or should take at most SHORT_SECONDS, is only ended before it begins.
-            final: Called with all rows of C that will not be written again, whenever there are
-                more, from any thread. Some may be missing until the product ends.
+            hooks: What is called while the product runs.
             timed: Whether the GPU's copies and kernels are timed, which delays them a little.
             b_key: Key under which B is resident; None if the plan has it copied in.
 
         Raises:
             ProblemError: The arrays do not have the shapes and types of the plan's problem.
-            ExecutionCancelled: `cancelled` returned True; C is incomplete.
+            ExecutionCancelled: The hooks ended it; C is incomplete.
             ExecutionError: A device failed; C is incomplete.
         """
         is_straight = plan.is_straight and alpha != 0 and not (timed or b_key)
-        if cancelled is not None and (is_straight or plan.is_short) and cancelled():
-            raise ExecutionCancelled("the execution was asked to stop")
+        if hooks is not NO_HOOKS and (is_straight or plan.is_short):
+            hooks.end_if_cancelled()
         timings: Timings | None = None
-        if is_straight:
-            timings = self._shorts.compute_straight(plan, a, b, c, alpha=alpha, beta=beta)
-        elif plan.is_short and plan.f:
-            timings = self._shorts.compute_on_cpu(plan, a, b, c, alpha=alpha, beta=beta)
-        elif plan.is_short:
-            product = PlannedProduct(plan, a, b, c, alpha, beta, timed=timed, b_key=b_key)
-            timings = self._run(product)
-        if timings is not None:
-            report_all(plan, progress, final)
-            return timings
-        return self._run(
-            PlannedProduct(plan, a, b, c, alpha, beta, progress, cancelled, final, timed, b_key)
-        )
+        try:
+            if is_straight:
+                timings = self._run_straight(plan, a, b, c, alpha=alpha, beta=beta)
+            elif plan.is_small and not plan.gpu_rows:
+                timings = self._run_small(plan, a, b, c, alpha=alpha, beta=beta)
+            elif plan.is_short and not plan.f:
+                product = PlannedProduct(plan, a, b, c, alpha, beta, timed=timed, b_key=b_key)
+                timings = self._run(product)
+            if timings is None:
+                return self._run(PlannedProduct(plan, a, b, c, alpha, beta, hooks, timed, b_key))
+        except BaseException as error:
+            raise_translated(error)
+        if hooks is not NO_HOOKS:
+            _report_all(plan, hooks)
+        return timings
+
+    # After other work the caches have none of this code, and each call costs some µs. So the two
+    # kinds of small products without parts run with as little Python as possible. They are not
+    # reported while they are computed, and cannot be stopped.
+
+    def _run_small(
+        self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
+    ) -> Timings:
+        """Compute a product on the CPU, in the calling thread."""
+        started = time.perf_counter()
+        check_operands(plan, a, b, c)
+        self.pool.multiply_alone(a, b, c, alpha, beta)
+        seconds = time.perf_counter() - started
+        timings = Timings(0.0, 0.0, 0.0, seconds, seconds, plan.f)
+        self._notes.note(plan, timings, alone=self._occupancy.is_empty)
+        return timings
+
+    def _run_straight(
+        self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
+    ) -> Timings | None:
+        """Compute a product the straight way; None, with nothing done, if it cannot."""
+        (part,) = plan.gpu_parts
+        with self._occupancy.acquire(plan.device_set) as stay:
+            started = time.perf_counter()
+            product = self.gpus.find_straight(plan, alpha, beta)
+            with self.gpus.watch(plan.uncorrected.total_seconds):
+                if not product.run(a, b, c):
+                    return None
+            seconds = time.perf_counter() - started
+        timings = Timings(None, None, seconds, 0.0, seconds, 0, ((part.position, seconds),))
+        self._notes.note(plan, timings, alone=stay.was_alone)
+        return timings
 
     def _run(self, product: PlannedProduct) -> Timings:
         """Compute a product in its parts."""
-        plan, a, b, c = product.plan, product.a, product.b, product.c
-        check_operands(plan, a, b, c)
+        plan, c = product.plan, product.c
+        check_operands(plan, product.a, product.b, c)
         with self._occupancy.acquire(plan.device_set) as stay:
             if plan is not self._prepared:
                 self._prepare(plan, c.dtype)
             started = time.perf_counter()
             staged = plan.gpu_rows > 0 and plan.problem.memory == "pageable"
-            try:
-                with self._prefault.make_pages(c) if staged else NOTHING:
-                    gpus, cpu_seconds = self._compute(product)
-            except BaseException as error:
-                raise_translated(error)
+            with make_pages(c, self._prefault) if staged else NOTHING:
+                gpus, cpu_seconds = self._compute(product)
             total_seconds = time.perf_counter() - started
         timings = sum_up(plan, gpus, cpu_seconds, total_seconds)
         self._notes.note(plan, timings, alone=stay.was_alone)
@@ -182,55 +182,22 @@ class Executor:
     def _compute(self, product: PlannedProduct) -> tuple[list[GpuTimings], float]:
         """The times of each GPU part, and the CPU part's seconds."""
         if product.plan.is_gpu_alone:
-            return [self._gpu_alone.compute(product)], 0.0
-        return Execution(
-            product, teams=self._teams, pool=self.pool, gpu_threads=self._gpu_threads,
-            watchdog=self._watchdog,
-        ).compute()  # fmt: skip
-
-    def find_gpu_product(self, plan: Plan, alpha: float) -> StraightProduct | DirectProduct | None:
-        """The product of a plan without the checks and notes that `run` makes.
-
-        None where it needs the host meanwhile, other GPUs or the CPU, or takes long.
-        """
-        if plan.is_straight:
-            return find_straight(plan, self.pipelines, alpha, beta=0.0)
-        pipeline = self.pipelines[plan.gpu_parts[0].position] if plan.is_gpu_alone else None
-        if pipeline is None or pipeline.direct is None or not plan.is_short or plan.sms is not None:
-            return None
-        assert plan.spec is not None, "a plan with GPU rows names a kernel"
-        shape = plan.problem.m, plan.problem.n, plan.problem.k
-        cut = plan.gpu_parts[0].cut
-        return DirectProduct(pipeline, plan.spec, shape, cut, alpha=alpha, beta=0.0)
+            return [self.gpus.compute_alone(product)], 0.0
+        return Execution(product, self.gpus, self.pool).compute()
 
     @property
     def is_crowded(self) -> bool:
         """Whether other threads want the cores, as the latest products showed."""
-        return self.pool.is_crowded or any(one.is_crowded for one in self.pipelines)
+        return self.pool.is_crowded or any(one.is_crowded for one in self.gpus.pipelines)
 
     def _prepare(self, plan: Plan, dtype: np.dtype[Any]) -> None:
         """Compile and load what a plan needs before its first run is timed."""
-        prepare_cpu_part(self.pool, plan, dtype)
+        problem = plan.problem
+        if plan.f and dtype in NATIVE_DTYPES and can_share(problem.m, problem.n, problem.k):
+            self.pool.prepare()
         if plan.spec is not None and not self._notes.has_run(plan):
-            try:
-                for part in plan.gpu_parts:
-                    self.pipelines[part.position].load(plan.spec, sms=plan.sms)
-            except KernelsError as error:
-                raise_translated(error)
+            self.gpus.load(plan)
         self._prepared = plan
-
-    def compile(self, plan: Plan) -> None:
-        """Compile a plan's kernel ahead of its first product, while others run.
-
-        Raises:
-            ExecutionError: It does not compile.
-        """
-        try:
-            for part in plan.gpu_parts:
-                assert plan.spec is not None, "a plan with GPU rows names a kernel"
-                self.pipelines[part.position].compile(plan.spec, sms=plan.sms)
-        except KernelsError as error:
-            raise_translated(error)
 
     def free_devices(self) -> None:
         """Release all devices after an interrupt, which may have left some acquired.
@@ -241,9 +208,15 @@ class Executor:
 
     def close(self) -> None:
         """End the threads, and free streams and memory."""
-        for thread in self._gpu_threads:
-            thread.close()
         self._prefault.close()
-        for pipeline in self.pipelines:
-            pipeline.close()
+        self.gpus.close()
         self.pool.close()
+
+
+def _report_all(plan: Plan, hooks: Hooks) -> None:
+    """Tell the caller of a short product that all of its rows are done."""
+    m = plan.problem.m
+    if hooks.progress is not None:
+        hooks.progress(RowsDone(m, cpu=m) if plan.f else RowsDone(m, gpu=m))
+    if hooks.final is not None:
+        hooks.final([range(m)])

@@ -1,4 +1,7 @@
-"""Pages of memory by system calls: which are missing, and making them before they are used.
+"""Memory by system calls: shared memory is mapped, and pages are made before they are used.
+
+A mapping begins at a multiple of 2 MiB, for huge pages, and ends with its last view. Python's
+`mmap` takes no address, and can be closed while views of it are in use.
 
 The first touch of a page is a fault, which delays the few threads that write a result. The system
 makes the pages of a whole range in one call, as huge pages of 2 MiB if it can (MADV_POPULATE_WRITE,
@@ -9,6 +12,8 @@ import ctypes
 import errno
 import itertools
 import mmap
+import os
+import weakref
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +25,8 @@ _PIECE_BYTES: Final = 8 * 2**20
 HUGE_PAGE_BYTES: Final = 2 * 2**20
 """Size of a huge page (x86-64, and ARM with pages of 4 KiB)."""
 
+_MAP_FIXED: Final = 0x10
+_FAILED: Final = ctypes.c_void_p(-1).value
 _MADV_HUGEPAGE: Final = 14
 _MADV_POPULATE_WRITE: Final = 23
 _MADV_COLLAPSE: Final = 25
@@ -27,8 +34,51 @@ _MADV_COLLAPSE: Final = 25
 Matrix = NDArray[Any]
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (
+    *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int),
+    ctypes.c_long,
+)
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+
+
+def map_shared(fd: int, size_bytes: int) -> NDArray[np.uint8]:
+    """Map the first bytes of a file, readable and writable, as a vector.
+
+    The descriptor may be closed afterwards. The mapping ends with its last array or memoryview.
+    Bytes beyond the end of the file must not be accessed.
+
+    Raises:
+        OSError: The system refuses the mapping.
+    """
+    # Reserve more than is mapped, so that an aligned part of it is long enough.
+    reserved_bytes = size_bytes + HUGE_PAGE_BYTES
+    reserved = _check_mapping(
+        _libc.mmap(None, reserved_bytes, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    )
+    address = -(-reserved // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
+    try:
+        access = mmap.PROT_READ | mmap.PROT_WRITE
+        _check_mapping(_libc.mmap(address, size_bytes, access, mmap.MAP_SHARED | _MAP_FIXED, fd, 0))
+    except OSError:
+        _libc.munmap(reserved, reserved_bytes)
+        raise
+    end = address + -(-size_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    for begin, stop in ((reserved, address), (end, reserved + reserved_bytes)):
+        if begin < stop:
+            _libc.munmap(begin, stop - begin)
+    memory = (ctypes.c_uint8 * size_bytes).from_address(address)
+    weakref.finalize(memory, _libc.munmap, address, size_bytes).atexit = False
+    return np.ctypeslib.as_array(memory)
+
+
+def _check_mapping(address: int | None) -> int:
+    if address is None or address == _FAILED:
+        number = ctypes.get_errno()
+        raise OSError(number, f"mmap: {os.strerror(number)}")
+    return address
 
 
 def is_missing(address: int) -> bool:

@@ -7,7 +7,6 @@ in.
 """
 
 import contextlib
-import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any, Final
@@ -37,46 +36,25 @@ _LOOKS: Final = 16
 Matrix = NDArray[Any]
 
 
-class Prefault:
-    """Threads that make pages; they start with the first new result."""
+@contextlib.contextmanager
+def make_pages(c: Matrix, threads: CallThreads) -> Iterator[None]:
+    """Make the pages of a new C while the block runs, and none after the block.
 
-    def __init__(self, threads: int) -> None:
-        self._threads = threads
-        self._starting = threading.Lock()
-        self._pool: CallThreads | None = None
-
-    @contextlib.contextmanager
-    def make_pages(self, c: Matrix) -> Iterator[None]:
-        """Make the pages of a new C while the block runs, and none after the block.
-
-        Args:
-            c: Any matrix; nothing is done unless it is contiguous. Its elements keep their values.
-        """
-        pieces: list[Future[bool]] = []
-        if lacks_pages(c):
-            ask_for_huge_pages(c)
-            pool = self._start()
-            for begin, end in cut_range(c.ctypes.data, min(c.nbytes, PREPARED_BYTES)):
-                pieces.append(pool.submit(populate_range, begin, end))
-        try:
-            yield
-        finally:
-            for piece in pieces:
-                if not piece.cancel():
-                    piece.result()
-
-    def close(self) -> None:
-        """End the threads."""
-        with self._starting:
-            if self._pool is not None:
-                self._pool.close()
-                self._pool = None
-
-    def _start(self) -> CallThreads:
-        with self._starting:
-            if self._pool is None:
-                self._pool = CallThreads(self._threads, "prefault")
-            return self._pool
+    Args:
+        c: Any matrix; nothing is done unless it is contiguous. Its elements keep their values.
+        threads: They make the pages.
+    """
+    pieces: list[Future[bool]] = []
+    if lacks_pages(c):
+        ask_for_huge_pages(c)
+        for begin, end in cut_range(c.ctypes.data, min(c.nbytes, PREPARED_BYTES)):
+            pieces.append(threads.submit(populate_range, begin, end))
+    try:
+        yield
+    finally:
+        for piece in pieces:
+            if not piece.cancel():
+                piece.result()
 
 
 def lacks_pages(c: Matrix) -> bool:

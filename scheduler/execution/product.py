@@ -1,17 +1,15 @@
-"""A planned product: the arrays and arguments of one run, and whether they fit the plan."""
+"""A planned product: the arrays of one run, whether they fit the plan, and a run's errors."""
 
-from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.cpu.blocks import can_share
-from wavetrim.cpu.gemm import CpuPool
-from wavetrim.cpu.prepared import NATIVE_DTYPES
-from wavetrim.scheduler.errors import ProblemError
-from wavetrim.scheduler.execution.rows_done import RowsDone
+from wavetrim.cpu.errors import CpuError, ProductCancelled
+from wavetrim.kernels.errors import DeviceFailure, KernelsError, PipelineCancelled
+from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
+from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import ITEM_BYTES
 
@@ -19,6 +17,9 @@ Matrix = NDArray[Any]
 
 NOTHING: Final = nullcontext()
 """A context that does nothing; made once, because that time matters to short products."""
+
+CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
+"""Errors of a part that was cancelled."""
 
 _DTYPES: Final = {name: np.dtype(name) for name in ITEM_BYTES}
 
@@ -35,9 +36,7 @@ class PlannedProduct(NamedTuple):
     c: Matrix
     alpha: float
     beta: float
-    progress: Callable[[RowsDone], None] | None = None
-    cancelled: Callable[[], bool] | None = None
-    final: Callable[[Sequence[range]], None] | None = None
+    hooks: Hooks = NO_HOOKS
     timed: bool = False
     b_key: str | None = None
 
@@ -60,8 +59,16 @@ def check_operands(plan: Plan, a: Matrix, b: Matrix, c: Matrix) -> None:
             raise ProblemError(f"dtype of {name}", str(array.dtype), f"{dtype}, as planned")
 
 
-def prepare_cpu_part(pool: CpuPool, plan: Plan, dtype: np.dtype[Any]) -> None:
-    """Open the threads of a plan's CPU part, if it uses those of the C library."""
-    problem = plan.problem
-    if plan.f and dtype in NATIVE_DTYPES and can_share(problem.m, problem.n, problem.k):
-        pool.prepare()
+def raise_translated(cause: BaseException) -> NoReturn:
+    """Raise the scheduler's error for an error of kernels/ or cpu/; others as they are.
+
+    Raises:
+        ExecutionCancelled: A part was cancelled.
+        ExecutionError: A device failed.
+    """
+    if isinstance(cause, CANCELLATIONS):
+        raise ExecutionCancelled("the execution was asked to stop") from cause
+    if isinstance(cause, KernelsError | CpuError):
+        poisoned = isinstance(cause, DeviceFailure) and cause.poisoned
+        raise ExecutionError(str(cause), poisoned=poisoned) from cause
+    raise cause

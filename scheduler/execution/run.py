@@ -6,23 +6,19 @@ LONG_SECONDS are enqueued at once; others have a thread each.
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from math import ceil
-from typing import Final, NoReturn
+from typing import Final
 
-from wavetrim.cpu.errors import CpuError, ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.kernels.errors import DeviceFailure, KernelsError, PipelineCancelled
+from wavetrim.kernels.errors import PipelineCancelled
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.team import Listener
-from wavetrim.native.call_threads import CallThreads
-from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
-from wavetrim.scheduler.execution.final_rows import FinalRows
-from wavetrim.scheduler.execution.product import NOTHING, PlannedProduct
-from wavetrim.scheduler.execution.rows_done import RowCounter
-from wavetrim.scheduler.execution.teams import Teams
-from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
+from wavetrim.scheduler.execution.gpus import Gpus
+from wavetrim.scheduler.execution.product import CANCELLATIONS, PlannedProduct
+from wavetrim.scheduler.execution.rows import RowReports
+from wavetrim.scheduler.execution.watchdog import Watched
 from wavetrim.scheduler.planning.gpu_rows import GpuPart
 from wavetrim.scheduler.planning.plan import SHORT_SECONDS
 from wavetrim.scheduler.planning.team import LONG_SECONDS
@@ -31,37 +27,22 @@ _THREADS_MARGIN: Final = 1.5
 """Threads of the CPU part, as a multiple of those that should end with the GPU part. Chosen: the
 CPU part must not be the slower one."""
 
-CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
-"""Errors of a part that was cancelled."""
-
 
 class Execution:
     """One run of a product in parts, or on the CPU alone.
 
     Args:
         product: The product.
-        teams: The GPUs that work together.
+        gpus: The GPUs.
         pool: The CPU.
-        gpu_threads: A thread for each GPU.
-        watchdog: Watches the progress of the GPU parts; None for no watchdog.
     """
 
-    def __init__(
-        self,
-        product: PlannedProduct,
-        *,
-        teams: Teams,
-        pool: CpuPool,
-        gpu_threads: Sequence[CallThreads],
-        watchdog: Watchdog | None,
-    ) -> None:
+    def __init__(self, product: PlannedProduct, gpus: Gpus, pool: CpuPool) -> None:
         plan = product.plan
         self._product, self._plan = product, plan
-        self._teams, self._pool, self._gpu_threads = teams, pool, gpu_threads
-        self._watchdog = watchdog
+        self._gpus, self._pool = gpus, pool
         self._parts = plan.gpu_parts
-        self._counter = RowCounter(plan.problem.m, product.progress)
-        self._final = FinalRows(product.final)
+        self._reports = RowReports(plan.problem.m, product.hooks)
         self._stop = threading.Event()
         self._begun: list[threading.Event] = []
 
@@ -119,7 +100,7 @@ class Execution:
                 return [partial(self._await_gpu_rows, finish)]
         self._begun = [threading.Event() for _ in self._parts]
         return [
-            self._gpu_threads[part.position].submit(self._compute_gpu_rows, number).result
+            self._gpus.threads[part.position].submit(self._compute_gpu_rows, number).result
             for number, part in enumerate(self._parts)
         ]
 
@@ -133,13 +114,13 @@ class Execution:
             raise PipelineCancelled("the product was cancelled before it began")
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
         listeners = []
-        if product.progress is not None or product.final is not None:
+        if product.hooks.progress is not None or product.hooks.final is not None:
             listeners = [
                 Listener(self._count_rows_of(part), self._open_final(number))
                 for number, part in enumerate(self._parts)
             ]
         rows = slice(plan.gpu_rows)
-        return self._teams.find(plan).enqueue(
+        return self._gpus.find_team(plan).enqueue(
             HostProduct(
                 plan.spec, product.a[rows], product.b, product.c[rows],
                 product.alpha, product.beta, sms=plan.sms, timed=product.timed,
@@ -149,8 +130,7 @@ class Execution:
 
     def _await_gpu_rows(self, finish: Callable[[], list[GpuTimings]]) -> list[GpuTimings]:
         """Wait for parts that are enqueued."""
-        watchdog = self._watchdog
-        with watchdog.watch(self._plan.uncorrected.total_seconds) if watchdog else NOTHING:
+        with self._gpus.watch(self._plan.uncorrected.total_seconds):
             return finish()
 
     def _compute_gpu_rows(self, number: int) -> list[GpuTimings]:
@@ -159,11 +139,10 @@ class Execution:
         part, begun = self._parts[number], self._begun[number]
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
         rows, columns = _slice(part.rows), _slice(part.columns)
-        watchdog = self._watchdog
         started = time.perf_counter()
         try:
-            with watchdog.watch(plan.uncorrected.total_seconds) if watchdog else NOTHING as watched:
-                timings = self._teams.pipelines[part.position].multiply(
+            with self._gpus.watch(plan.uncorrected.total_seconds) as watched:
+                timings = self._gpus.pipelines[part.position].multiply(
                     plan.spec, product.a[rows], product.b[:, columns], product.c[rows, columns],
                     cut=part.cut, alpha=product.alpha, beta=product.beta, sms=plan.sms,
                     progress=self._count_rows_of(part, watched),
@@ -186,7 +165,7 @@ class Execution:
         """Callback for a part's final rows; None if other GPUs write other columns of them."""
         if self._plan.divides_columns:
             return None
-        return self._final.open_gpu(number, self._parts[number].rows.start)
+        return self._reports.open_gpu(number, self._parts[number].rows.start)
 
     def _count_rows_of(
         self, part: GpuPart, watched: Watched | None = None
@@ -197,7 +176,7 @@ class Execution:
         def count(rows: float) -> None:
             if watched is not None:
                 watched.note_progress()
-            self._counter.add("gpu", share * rows)
+            self._reports.add("gpu", share * rows)
 
         return count
 
@@ -219,7 +198,7 @@ class Execution:
             alpha=product.alpha, beta=product.beta,
             threads=self._count_threads(),
         )  # fmt: skip
-        report, final = partial(self._counter.add, "cpu"), self._final.open_cpu(rows.start)
+        report, final = partial(self._reports.add, "cpu"), self._reports.open_cpu(rows.start)
         try:
             if plan.uncorrected.cpu_seconds > SHORT_SECONDS:
                 return compute(progress=report, cancelled=self._is_cancelled, final=final)
@@ -233,7 +212,7 @@ class Execution:
         return seconds
 
     def _is_cancelled(self) -> bool:
-        cancelled = self._product.cancelled
+        cancelled = self._product.hooks.cancelled
         return self._stop.is_set() or (cancelled is not None and cancelled())
 
 
@@ -244,18 +223,3 @@ def _slice(part: range) -> slice:
 def _find_cause(failures: list[BaseException]) -> BaseException:
     """The first failure that is not merely the stop caused by another."""
     return next((one for one in failures if not isinstance(one, CANCELLATIONS)), failures[0])
-
-
-def raise_translated(cause: BaseException) -> NoReturn:
-    """Raise the scheduler's error for an error of kernels/ or cpu/; others as they are.
-
-    Raises:
-        ExecutionCancelled: A part was cancelled.
-        ExecutionError: A device failed.
-    """
-    if isinstance(cause, CANCELLATIONS):
-        raise ExecutionCancelled("the execution was asked to stop") from cause
-    if isinstance(cause, KernelsError | CpuError):
-        poisoned = isinstance(cause, DeviceFailure) and cause.poisoned
-        raise ExecutionError(str(cause), poisoned=poisoned) from cause
-    raise cause

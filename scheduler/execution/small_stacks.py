@@ -8,7 +8,7 @@ import numpy as np
 
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.products import Matrix, multiply_alone
-from wavetrim.scheduler.errors import ExecutionCancelled
+from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.product import EngineProduct
 
@@ -22,7 +22,7 @@ def compute_small_stack(
     pool: CpuPool,
     *,
     done: Callable[[int], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    hooks: Hooks = NO_HOOKS,
 ) -> Timings:
     """Compute a stack of products that a CPU computes in one thread each (`blocks.is_small`).
 
@@ -30,10 +30,10 @@ def compute_small_stack(
         product: The products.
         pool: Has the threads.
         done: Called with the number of products that are done so far.
-        cancelled: Polled while they are computed; True ends them.
+        hooks: Asked whether they are cancelled.
 
     Raises:
-        ExecutionCancelled: `cancelled` returned True.
+        ExecutionCancelled: The hooks ended it.
     """
     started = time.perf_counter()
     (_, m, n), k = product.out.shape, product.a.shape[-1]
@@ -46,8 +46,7 @@ def compute_small_stack(
 
     step = many * pool.threads
     for first in range(0, product.products, step):
-        if cancelled is not None and cancelled():
-            raise ExecutionCancelled("the execution was asked to stop")
+        hooks.end_if_cancelled()
         last = min(first + step, product.products)
         pool.call_each(compute, range(first, last, many))
         if done is not None:

@@ -1,11 +1,19 @@
-"""The seconds of one execution, and the predicted seconds of its parts."""
+"""The seconds of one execution, and which are recorded to correct later predictions."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from wavetrim.kernels.pipeline.host_product import GpuTimings
+from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.planning.cpu_rows import CONTENTION
 from wavetrim.scheduler.planning.plan import Plan
+
+SAMPLED_SECONDS: Final = 3e-3
+"""Predicted time below which only some runs are recorded; chosen."""
+
+SAMPLED_EVERY: Final = 7
+"""One of this many such runs is recorded. Chosen: recording takes some microseconds, and an odd
+number records both kinds of runs that alternate."""
 
 
 class Timings(NamedTuple):
@@ -39,24 +47,6 @@ class Timings(NamedTuple):
                 (f"gpu{position}_seconds", seconds) for position, seconds in self.part_seconds
             )
         return document
-
-
-def list_part_seconds(
-    plan: Plan, total_seconds: float, gpu_seconds: Sequence[float]
-) -> tuple[tuple[int, float], ...]:
-    """Position and seconds of each GPU's part in a product that one call enqueues and awaits.
-
-    Args:
-        plan: Its plan, without a CPU part.
-        total_seconds: The call.
-        gpu_seconds: Each GPU, from its first command to its last. The call takes longer than the
-            slowest, and this is added to all. Empty for one GPU.
-    """
-    if not gpu_seconds:
-        return ((plan.gpu_parts[0].position, total_seconds),)
-    call_seconds = total_seconds - max(gpu_seconds)
-    pairs = zip(plan.gpu_parts, gpu_seconds, strict=True)
-    return tuple([(part.position, call_seconds + seconds) for part, seconds in pairs])
 
 
 def list_ratios(plan: Plan, timings: Timings) -> list[tuple[str, float, float]]:
@@ -100,22 +90,35 @@ def sum_up(
     )
 
 
-def sum_products(products: Sequence[Timings]) -> Timings:
-    """The seconds and rows of several products, one after the other."""
-    parts: dict[int, float] = {}
-    for position, seconds in (part for one in products for part in one.part_seconds):
-        parts[position] = parts.get(position, 0.0) + seconds
-    return Timings(
-        kernel_seconds=_sum_timed([one.kernel_seconds for one in products]),
-        transfer_seconds=_sum_timed([one.transfer_seconds for one in products]),
-        gpu_seconds=sum(one.gpu_seconds for one in products),
-        cpu_seconds=sum(one.cpu_seconds for one in products),
-        total_seconds=sum(one.total_seconds for one in products),
-        f_actual=sum(one.f_actual for one in products),
-        part_seconds=tuple(parts.items()),
-    )
-
-
 def _sum_timed(seconds: Sequence[float | None]) -> float | None:
     """The sum; None if one was not timed."""
     return None if None in seconds else sum(one or 0.0 for one in seconds)
+
+
+class RunNotes:
+    """Records the runs of one executor in the corrections of their plans' profiles."""
+
+    def __init__(self) -> None:
+        self._warm: set[tuple[KernelSpec | None, tuple[int, ...]]] = set()
+        self._sampled_runs = 0
+        # By identity: comparing kernels takes longer than enqueueing one.
+        self._last: Plan | None = None
+
+    def has_run(self, plan: Plan) -> bool:
+        """Whether the plan's kernel has run on its GPUs."""
+        return (plan.spec, plan.positions) in self._warm
+
+    def note(self, plan: Plan, timings: Timings, *, alone: bool) -> None:
+        """Record the time of each part of a product that ran alone.
+
+        A kernel's first run, which loads it, is not recorded, and of short ones only some are.
+        """
+        if plan.uncorrected.total_seconds < SAMPLED_SECONDS:
+            self._sampled_runs += 1
+            alone = alone and self._sampled_runs % SAMPLED_EVERY == 0
+        if plan is not self._last and not self.has_run(plan):
+            self._warm.add((plan.spec, plan.positions))
+        elif alone:
+            for kind, predicted_seconds, seconds in list_ratios(plan, timings):
+                plan.profile.corrections.note(kind, predicted_seconds, seconds)
+        self._last = plan

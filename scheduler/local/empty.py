@@ -1,6 +1,7 @@
 """New arrays for products: `wavetrim.empty`."""
 
 import operator
+from collections.abc import Callable
 from math import prod
 from typing import Any, Final, TypeAlias
 
@@ -8,7 +9,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from wavetrim.scheduler.errors import ProblemError
-from wavetrim.scheduler.local.machine import LocalMachine
+from wavetrim.scheduler.local.machine import LocalOptions
+from wavetrim.scheduler.local.process import find_machine
 from wavetrim.scheduler.problem import ITEM_BYTES, name_dtype
 
 Array: TypeAlias = NDArray[Any]
@@ -18,10 +20,16 @@ _MOST_BYTES: Final = int(np.iinfo(np.intp).max)
 """The largest array that NumPy can describe."""
 
 
-def make_array(machine: LocalMachine, shape: Any, dtype: DTypeLike) -> Array:
-    """A new array; see `wavetrim.empty`.
+def make_array(read_options: Callable[[], LocalOptions], shape: Any, dtype: DTypeLike) -> Array:
+    """A new row-major array, in page-locked memory if there is a GPU; see `wavetrim.empty`.
+
+    Args:
+        read_options: Called for the machine's options where it is not there yet.
+        shape: Its shape, or the length of its only axis.
+        dtype: Its element type.
 
     Raises:
+        DeviceFailure: The memory cannot be page-locked.
         ProblemError: The shape is not one, has a negative side or is larger than any array's, or
             the element type is not one of `ITEM_BYTES`.
     """
@@ -30,7 +38,12 @@ def make_array(machine: LocalMachine, shape: Any, dtype: DTypeLike) -> Array:
         raise ProblemError("dtype", name, f"one of {', '.join(ITEM_BYTES)}")
     sides = _read_shape(shape)
     _check_size(sides, name)
-    return machine.make_array(sides, name)
+    # A forked process whose parent used the GPU has none: its arrays are ordinary.
+    if not find_machine(read_options, needs_gpu=False).has_gpu:
+        return np.empty(sides, name)
+    from wavetrim.kernels.transfer.pinned import pin_array
+
+    return pin_array(sides, name)
 
 
 def _read_shape(shape: Any) -> tuple[int, ...]:

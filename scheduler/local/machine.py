@@ -6,10 +6,11 @@ as long as some thousand small products.
 
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +25,8 @@ from wavetrim.kernels.device import (
     select_devices,
 )
 from wavetrim.scheduler.errors import PlanError
-from wavetrim.scheduler.local.thread_locks import ThreadLocks
 
 if TYPE_CHECKING:
-    from wavetrim.scheduler.local.known import KnownProducts
     from wavetrim.scheduler.local.planned import PlannedProducts
 
 Matrix = NDArray[Any]
@@ -72,6 +71,43 @@ def find_gpus(choice: str | None) -> tuple[DeviceInfo, ...]:
     raise PlanError("WAVETRIM_DEVICES", choice, limit)
 
 
+class ThreadLocks:
+    """Locks for threads that compute at the same time, one each; a fork waits for all of them.
+
+    A count of running threads would take two locks in a row, and an interrupt between them would
+    leave it wrong.
+    """
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+        self._finding = threading.Lock()
+        self._all: WeakSet[AbstractContextManager[bool]] = WeakSet()
+
+    def find(self) -> AbstractContextManager[bool]:
+        """The calling thread's lock; waits while `lock_all` has or awaits the locks."""
+        with self._finding:
+            try:
+                lock: AbstractContextManager[bool] = self._own.lock
+            except AttributeError:
+                lock = self._own.lock = threading.RLock()  # a signal handler may fork
+                self._all.add(lock)
+        return lock
+
+    def keep_all(self) -> None:
+        """Wait until no thread has its lock, and let none take it any more."""
+        self._finding.acquire()
+        for lock in tuple(self._all):
+            lock.__enter__()
+
+    @contextmanager
+    def lock_all(self) -> Iterator[None]:
+        """Wait until no thread has its lock, and let none take it until the block ends."""
+        with self._finding, ExitStack() as taken:
+            for lock in tuple(self._all):
+                taken.enter_context(lock)
+            yield
+
+
 class LocalMachine:
     """The devices of this process, and who computes on them. Thread-safe.
 
@@ -82,7 +118,7 @@ class LocalMachine:
         thread_locks: A lock for each thread, taken while it calls BLAS outside `lock`.
         numpy: Products of NumPy.
         spinning: Other threads of this process that are busy between products.
-        known: Products that take a way to the GPU that is known; None before the first.
+        known: What runs products whose way to the GPU is known; None before the first.
         has_gpu: Whether there is a usable GPU.
         has_ended: Whether the interpreter exits: neither threads nor GPUs are used any more.
     """
@@ -96,7 +132,7 @@ class LocalMachine:
         self.spinning = SpinningThreads()
         self.thread_locks = ThreadLocks()
         self._planned: PlannedProducts | None = None
-        self.known: KnownProducts | None = None
+        self.known: PlannedProducts | None = None
         self._left: set[threading.Thread] = set()
 
     @property
@@ -108,18 +144,6 @@ class LocalMachine:
             with self.lock:
                 self._planned = self._planned or PlannedProducts(self)
         return self._planned
-
-    def make_array(self, shape: tuple[int, ...], dtype: str) -> Matrix:
-        """A new row-major array, in page-locked memory if there is a GPU.
-
-        Raises:
-            DeviceFailure: The memory cannot be page-locked.
-        """
-        if not self.has_gpu:
-            return np.empty(shape, dtype)
-        from wavetrim.kernels.transfer.pinned import pin_array
-
-        return pin_array(shape, dtype)
 
     def check_device(self, device: str | None) -> None:
         """Check that a device belongs to this machine.

@@ -27,8 +27,8 @@ from wavetrim.scheduler.local.arrays import (
     read_array,
     read_factor,
 )
-from wavetrim.scheduler.local.machine import LocalMachine
-from wavetrim.scheduler.local.process import find_known
+from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
+from wavetrim.scheduler.local.process import find_known, find_machine
 from wavetrim.scheduler.local.stacks import Matrices, StackProblem, find_stack_problem, unstack
 from wavetrim.scheduler.options import (
     NO_OPTIONS,
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from wavetrim.scheduler.planning.plan import Plan
 
 Array: TypeAlias = NDArray[Any]
-FindMachine: TypeAlias = Callable[[bool], LocalMachine]
-
 
 _LEAST_PLANNED_TERMS: Final = 1 << 19
 """Terms, M N K, below which no GPU is asked for: a core takes about 10 µs, a GPU's call 30. Chosen:
@@ -72,7 +70,7 @@ class _Product(NamedTuple):
 
 
 def multiply(
-    find_machine: FindMachine,
+    read_options: Callable[[], LocalOptions],
     a: ArrayLike,
     b: ArrayLike,
     *,
@@ -86,24 +84,12 @@ def multiply(
     devices: str | None,
     verify: bool,
 ) -> Any:
-    """αA·B + βC; see `wavetrim.matmul`.
+    """αA·B + βC: `wavetrim.matmul`, which describes the arguments.
 
-    Args:
-        find_machine: Returns the machine, given whether its GPU may be used.
-        a: The left operand.
-        b: The right operand.
-        alpha: Factor of the product.
-        beta: Factor of C.
-        c: Added to the product.
-        out: Array for the result.
-        accuracy: Accuracy of sums on the GPU.
-        f: Rows of each matrix of the result that the CPU computes.
-        device: None, "cpu" or "gpu".
-        devices: GPUs that may be used.
-        verify: Whether to check the result.
+    `read_options` is called for the machine's options where it is not there yet.
     """
     if accuracy is c is device is devices is None and not verify and (known := find_known()):
-        found = known.multiply(a, b, out, alpha=alpha, beta=beta, f=f)
+        found = known.multiply_known(a, b, out, alpha=alpha, beta=beta, f=f)
         if found is not None:
             return found
     left, right = read_array("a", a), read_array("b", b)
@@ -114,7 +100,7 @@ def multiply(
     addend = read_addend(c, problem, beta, dtype)
     if out is not None:
         check_out(out, problem, dtype)
-    machine = find_machine(device != "cpu")
+    machine = find_machine(read_options, needs_gpu=device != "cpu")
     if device is not None:
         machine.check_device(device)
     is_free = accuracy is devices is None and isinstance(f, str) and f == "auto"

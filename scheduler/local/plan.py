@@ -8,7 +8,8 @@ from typing import Any
 
 from wavetrim.kernels.device import select_devices
 from wavetrim.scheduler.errors import PlanError, ProblemError
-from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
+from wavetrim.scheduler.local.machine import LocalOptions
+from wavetrim.scheduler.local.process import find_machine
 from wavetrim.scheduler.options import PlanOptions, check_rows, check_sms, read_whole
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.plan import Plan
@@ -19,7 +20,6 @@ from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
 
 
 def plan_locally(
-    find_machine: Callable[[bool], LocalMachine],
     read_options: Callable[[], LocalOptions],
     *,
     m: int,
@@ -32,20 +32,9 @@ def plan_locally(
     options: PlanOptions,
     what_if: WhatIf,
 ) -> Plan:
-    """Choose the plan of a product on this machine, on another local GPU, or on a preset.
+    """The plan of a product: `wavetrim.plan`, which describes the arguments.
 
-    Args:
-        find_machine: Returns this machine, given whether its GPU may be used.
-        read_options: Returns the options of this machine.
-        m: Rows of A and C.
-        n: Columns of B and C.
-        k: Columns of A and rows of B.
-        dtype: Element type, as NumPy takes it.
-        memory: Kind of host memory of the operands.
-        device: None for this machine, "cpu", a local GPU, a preset, or several of one preset.
-        resident: Whether B is supposed to be on the GPUs already.
-        options: Its other options, as they were given.
-        what_if: Numbers that take the place of the machine's.
+    `read_options` returns the options of this machine; `options` are as they were given.
 
     Raises:
         FieldError: An argument cannot be met.
@@ -59,7 +48,7 @@ def plan_locally(
     if device is not None and not isinstance(device, str):
         raise PlanError("device", device, "None or a name")
     if device is None or device.casefold() == "cpu":
-        machine = find_machine(device is None)
+        machine = find_machine(read_options, needs_gpu=device is None)
         problem.check_fits(machine.options.memory_bytes)
         profile = machine.planned.find_profile(cpu_only=device is not None)
     else:

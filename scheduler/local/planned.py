@@ -1,19 +1,29 @@
-"""Products that are planned: an executor, its profiles and plans, for a caller's own process."""
+"""Products that are planned: an executor, its profiles and plans, for a caller's own process.
+
+NumPy's rules and the look-up of a plan take some 50 µs among other work, as much as a small product
+of a GPU. So the way that a product took is kept by shape, type and memory, and the next of its kind
+takes it at once.
+"""
 
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.cpu.threads import blas_limit
+from wavetrim.kernels.last_used import LastUsed
+from wavetrim.kernels.pipeline.direct_path import DirectProduct
+from wavetrim.kernels.pipeline.straight import StraightProduct
+from wavetrim.kernels.transfer.pinned import locate
 from wavetrim.scheduler.calibration.cpu import open_profiles
 from wavetrim.scheduler.errors import ExecutionError, PlanError
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.execution.run import raise_translated
-from wavetrim.scheduler.local.known import KnownProducts
+from wavetrim.scheduler.execution.product import raise_translated
+from wavetrim.scheduler.execution.rows import Hooks
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.plan import Plan
@@ -26,6 +36,13 @@ if TYPE_CHECKING:
 
 Matrix = NDArray[Any]
 T = TypeVar("T")
+
+_KEPT: Final = 512
+"""Kinds of products whose way is kept; chosen, to bound host memory."""
+
+_CHOSEN_ANEW: Final = 8
+"""One of this many products is treated as if it were new: its time is noted, and it may get another
+plan. Chosen."""
 
 
 class PlannedProducts:
@@ -43,6 +60,9 @@ class PlannedProducts:
         )
         self._profiles = open_profiles(self._executor, options.profile_dir, lock=machine.lock)
         self._plans = PlanCache()
+        self._hooks = Hooks(cancelled=lambda: machine.has_ended)
+        self._known = LastUsed[tuple[object, ...], StraightProduct | DirectProduct](_KEPT)
+        self._known_runs = 0
         self._is_running = False
 
     @property
@@ -104,15 +124,46 @@ class PlannedProducts:
             ExecutionError: A device failed, the interpreter exits, or this thread is in a product,
                 which a signal handler or a finalizer has interrupted.
         """
-        run = partial(self._executor.run, alpha=alpha, beta=beta, cancelled=self._has_ended)
+        run = partial(self._executor.run, alpha=alpha, beta=beta, hooks=self._hooks)
         self._run_alone(run, plan, a, b, c)
 
     def keep_way(self, plan: Plan, a: Matrix, b: Matrix, alpha: float) -> None:
         """Let products like one that a GPU has computed take the same way at once."""
-        product = self._executor.find_gpu_product(plan, alpha)
+        product = self._executor.gpus.find_product(plan, alpha)
         if product is not None:
-            known = self._machine.known = self._machine.known or KnownProducts(self._run_alone)
-            known.keep(a, b, alpha, plan.problem.memory, product)
+            is_pinned = plan.problem.memory == "pinned"
+            self._known.keep((a.shape, b.shape, a.dtype, alpha, is_pinned), product)
+            self._machine.known = self
+
+    def multiply_known(
+        self, a: Any, b: Any, out: Any, *, alpha: Any, beta: Any, f: Any
+    ) -> Matrix | None:
+        """A product without C and options, in `out` or a new array, if its way is known.
+
+        None, with nothing done, if it is not.
+
+        Args:
+            a: The left operand.
+            b: The right operand.
+            out: Array for the result; None for a new one.
+            alpha: Factor of the product.
+            beta: Factor of C.
+            f: Rows that the CPU computes.
+        """
+        if not (type(a) is type(b) is np.ndarray and a.ndim == b.ndim == 2):
+            return None
+        is_usual = type(alpha) is type(beta) is float and beta == 0 and type(f) is str
+        if not (is_usual and f == "auto"):
+            return None
+        c = np.empty((a.shape[0], b.shape[1]), a.dtype) if out is None else out
+        if type(c) is not np.ndarray:
+            return None
+        addresses, are_locked = locate(a, b, c)
+        product = self._known.find((a.shape, b.shape, a.dtype, alpha, are_locked))
+        self._known_runs += 1
+        if product is None or self._known_runs % _CHOSEN_ANEW == 0:
+            return None
+        return c if self._run_alone(product.run, a, b, c, addresses) else None
 
     def _run_alone(self, run: Callable[..., T], *arguments: Any) -> T:
         """Run a product, while no other one runs."""
@@ -139,9 +190,6 @@ class PlannedProducts:
     def _refuse(self) -> NoReturn:
         """Refuse a product now that this thread has the turn, which it then gives to others."""
         raise ExecutionError("a product of this thread is running, and has to end first")
-
-    def _has_ended(self) -> bool:
-        return self._machine.has_ended
 
     def close(self) -> None:
         """End the threads and free memory."""

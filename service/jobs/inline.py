@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.native.element_types import find_dtype, round_factor
+from wavetrim.scheduler.engine.answer import make_success
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.small_stacks import compute_small_stack
@@ -67,13 +68,7 @@ class InlineProducts:
                 EngineProduct(a, b, None, out, alpha), self._executor.pool
             )
             described = {**described, "stack": request.products}
-        return {
-            "type": "succeeded",
-            "plan": described,
-            "timings": timings.as_dict(),
-            "verification": None,
-            "queue_seconds": 0.0,
-        }
+        return {**make_success(described, timings.as_dict(), None), "queue_seconds": 0.0}
 
     def _describe(self, plan: Plan) -> dict[str, Any]:
         """A plan as the engine describes it; made once, as that takes as long as a product."""

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from wavetrim.scheduler.cluster.node_options import NodeOptions
+from wavetrim.scheduler.cluster.node_options import read_options
 from wavetrim.scheduler.cluster.start import NodeRefused
+from wavetrim.scheduler.engine.process import EngineOptions
 from wavetrim.service.settings import Settings
 
 
 def test_every_option_is_read(tmp_path: Path) -> None:
-    options = NodeOptions.read(
+    options = read_options(
         {
             "WAVETRIM_KERNEL_CACHE_DIR": str(tmp_path / "kernels"),
             "WAVETRIM_PROFILE_DIR": str(tmp_path / "profiles"),
@@ -20,7 +21,9 @@ def test_every_option_is_read(tmp_path: Path) -> None:
             "WAVETRIM_STALL_SECONDS": "9",
         }
     )
-    assert options == NodeOptions(tmp_path / "kernels", tmp_path / "profiles", "0,2", 3, 2048, 9.0)
+    assert options == EngineOptions(
+        tmp_path / "kernels", tmp_path / "profiles", "0,2", 3, 2048, 9.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,7 +41,7 @@ def test_a_bad_option_is_refused_with_variable_value_and_limit(
     name: str, text: str, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(NodeRefused) as caught:
-        NodeOptions.read({f"WAVETRIM_{name}": text})
+        read_options({f"WAVETRIM_{name}": text})
     assert str(caught.value).startswith(f"WAVETRIM_{name} is {text!r}; it must be {limit}")
     monkeypatch.setenv(f"WAVETRIM_{name}", text)
     with pytest.raises(ValueError, match=name.lower()):

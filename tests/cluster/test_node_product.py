@@ -18,9 +18,10 @@ import pytest
 from tests.cluster.local_cluster import ENVIRONMENT
 from tests.matrices import Array, make_matrix
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
-from wavetrim.scheduler.engine.operands import Operands
 from wavetrim.scheduler.errors import ExecutionCancelled, NodeLost
+from wavetrim.scheduler.execution.rows import Hooks
 from wavetrim.scheduler.planning.placing import Network
+from wavetrim.scheduler.product import EngineProduct
 
 if TYPE_CHECKING:
     from wavetrim.scheduler.cluster.membership import NodeHandle
@@ -114,9 +115,9 @@ def multiply(
 
     place = Operand(1, 0, SIZE, SIZE, "float32")
     return NodeProduct(
-        RunRequest(job, place, place, None, place, b_key=b_key), Operands(A, B, None, out),
+        RunRequest(job, place, place, None, place, b_key=b_key), EngineProduct(A, B, None, out),
         node=node, expected_seconds=0.01, stall_seconds=stall_seconds,
-        final=lambda _rows: None, cancelled=cancelled,
+        hooks=Hooks(cancelled=cancelled),
     ).run()  # fmt: skip
 
 

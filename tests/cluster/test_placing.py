@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.scheduler.cluster.answer import merge_events
-from wavetrim.scheduler.cluster.blocks import STORE_SHARE, cut_operand, cut_rows
+from wavetrim.scheduler.cluster.node_operands import STORE_SHARE, cut_operand, cut_rows
+from wavetrim.scheduler.engine.answer import merge_successes
 from wavetrim.scheduler.planning.placing import Network, Offer, Traffic
 
 SIZES = st.integers(1, 10**6)
@@ -52,7 +52,7 @@ def test_blocks_are_one_answer() -> None:
             "verification": checked,
         }
 
-    merged = merge_events([event(1), event(2, recomputed_on="cpu", wrong_rows=1)], seconds=9.0)
+    merged = merge_successes([event(1), event(2, recomputed_on="cpu", wrong_rows=1)], seconds=9.0)
     assert merged["plan"] == {"f": 3, "kernel": None, "predicted": {"total_seconds": 2.0}}
     assert merged["timings"]["cpu_seconds"] == 4.0
     assert (merged["timings"]["f_actual"], merged["timings"]["total_seconds"]) == (3, 9.0)

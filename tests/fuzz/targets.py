@@ -34,7 +34,7 @@ from wavetrim.service.api.schemas import MatmulQuery, StoreQuery
 from wavetrim.service.api.v2.request import read_request
 from wavetrim.service.api.wire.digests import format_digest, parse_digest
 from wavetrim.service.api.wire.reader import BodyReader
-from wavetrim.service.jobs.table.listing import decode_cursor, encode_cursor
+from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.errors import NpyError
 from wavetrim.service.storage.matrices.matrix import count_data_bytes
@@ -47,6 +47,9 @@ from wavetrim.service.storage.matrices.npy import (
 
 _SIZE_BYTES: Final = 1000
 _SETTINGS: Final = Settings(_env_file=None)  # type: ignore[call-arg]
+_MARK: Final = "[!-~]*"
+"""A mark of printable characters, as all are."""
+
 _LOOP: Final = asyncio.new_event_loop()
 
 
@@ -173,9 +176,9 @@ def _check_digest(data: bytes) -> None:
 
 
 def _check_cursor(data: bytes) -> None:
-    sequence = decode_cursor(data.decode("latin-1"))
-    if decode_cursor(encode_cursor(sequence)) != sequence:
-        raise Fault(f"{data!r} is {sequence}")
+    mark = decode_mark(data.decode("latin-1"), _MARK)[0]
+    if decode_mark(encode_mark(mark), _MARK)[0] != mark:
+        raise Fault(f"{data!r} is {mark}")
 
 
 def _check_hosts(data: bytes) -> None:

@@ -38,7 +38,7 @@ from tests.page.explorer import (
     read_sources,
 )
 from tests.server import NPY, RunningServer, Start, encode_npy
-from wavetrim.scheduler.execution.run_notes import SAMPLED_EVERY
+from wavetrim.scheduler.execution.timings import SAMPLED_EVERY
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.presets import PRESETS

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from wavetrim.scheduler.engine.messages import RunRequest
-from wavetrim.scheduler.engine.run import run_request
+from wavetrim.scheduler.engine.run import Runner
 from wavetrim.scheduler.errors import VerificationFailed
-from wavetrim.scheduler.execution.rows_done import RowsDone
-from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.execution.rows import Hooks, RowsDone
 from wavetrim.service.cli import options
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.interrupts import note_interrupts
@@ -85,18 +84,8 @@ def _run(request: RunRequest, here: Machine, interrupted: Callable[[], bool]) ->
         def show_progress(done: RowsDone) -> None:
             moves[-1](done.share)
 
-        done = run_request(
-            request,
-            executor,
-            here.find_profile(),
-            slabs=None,
-            plans=PlanCache(),
-            planned=show_plan,
-            progress=show_progress,
-            final=None,
-            changes=None,
-            cancelled=interrupted,
-        )
+        hooks = Hooks(planned=show_plan, progress=show_progress, cancelled=interrupted)
+        done = Runner(executor, here.find_profile).run(request, hooks=hooks)
     output.print(display.make_timings_table(done["timings"], done["plan"]))
     if (check := done["verification"]) is not None:
         output.print(f"verified: {display.describe_check(check)}")

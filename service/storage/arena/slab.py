@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wavetrim.scheduler.engine.mapping import map_shared
 from wavetrim.scheduler.execution.pages import (
     HUGE_PAGE_BYTES,
     cut_range,
+    map_shared,
     populate_range,
     touch_range,
 )

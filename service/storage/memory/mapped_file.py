@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from wavetrim.scheduler.engine.mapping import map_shared
+from wavetrim.scheduler.execution.pages import map_shared
 from wavetrim.service.storage.disk.checksum import read_crc32
 from wavetrim.service.storage.disk.new_file import (
     THIS_FILE,

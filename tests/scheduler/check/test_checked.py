@@ -14,6 +14,7 @@ from wavetrim.scheduler.check.checked import compute_checked
 from wavetrim.scheduler.check.verify import ProductCheck, Verification
 from wavetrim.scheduler.errors import ExecutionCancelled, VerificationFailed
 from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.rows import Hooks
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.plan import Plan
@@ -76,7 +77,7 @@ def compute(
         plan_for(executor, M, dtype, **options),
         executor,
         choose_gpu_plan=plan_gpu if executor.devices else None,
-        changes=None if told is None else lambda: told.append("changes"),
+        hooks=Hooks(changes=None if told is None else lambda: told.append("changes")),
     )
     assert ProductCheck(product).compare().passed
     return verification
@@ -128,8 +129,7 @@ def test_a_cancel_while_rows_are_computed_again_is_the_executions(cpu: Faulty) -
             plan_for(cpu, M, "float32"),
             cpu,
             choose_gpu_plan=None,
-            changes=lambda: told.append("changes"),
-            cancelled=lambda: bool(told),
+            hooks=Hooks(changes=lambda: told.append("changes"), cancelled=lambda: bool(told)),
         )
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from wavetrim.kernels.transfer.pinned import is_pinned
 from wavetrim.scheduler.engine.arena import MappedSlabs
+from wavetrim.scheduler.engine.messages import Message, Operand
 from wavetrim.scheduler.errors import SlabError
 
 MIB = 2**20
@@ -29,7 +30,7 @@ def count_mappings() -> int:
 
 @pytest.fixture
 def slabs() -> Iterator[MappedSlabs]:
-    slabs = MappedSlabs(device_index=None, on_locked=lambda slab_id: None)
+    slabs = MappedSlabs(device_index=None, send=lambda _: None)
     for slab_id in (1, 2):
         fd = make_memory(4 * MIB)
         slabs.add(slab_id, fd, 4 * MIB)
@@ -41,15 +42,15 @@ def slabs() -> Iterator[MappedSlabs]:
 
 def test_a_matrix_shows_what_others_wrote_into_the_slab() -> None:
     fd = make_memory(2 * MIB)
-    slabs = MappedSlabs(device_index=None, on_locked=lambda slab_id: None)
+    slabs = MappedSlabs(device_index=None, send=lambda _: None)
     slabs.add(7, fd, 2 * MIB)
     values = np.arange(12, dtype="float32").reshape(3, 4)
     os.pwrite(fd, values.tobytes(), 4096)
-    np.testing.assert_array_equal(slabs.locate(7, 4096, 3, 4, "float32"), values)
-    columns = slabs.locate(7, 4096, 4, 3, "float32", fortran_order=True)
+    np.testing.assert_array_equal(slabs.locate(Operand(7, 4096, 3, 4, "float32")), values)
+    columns = slabs.locate(Operand(7, 4096, 4, 3, "float32", fortran_order=True))
     np.testing.assert_array_equal(columns, values.T)
     assert columns.flags.f_contiguous
-    out = slabs.locate(7, 256, 2, 2, "float64", writable=True)
+    out = slabs.locate(Operand(7, 256, 2, 2, "float64"), writable=True)
     out[...] = [[1, 2], [3, 4]]
     assert os.pread(fd, 32, 256) == np.array([1.0, 2, 3, 4]).tobytes()
     os.close(fd)
@@ -72,21 +73,21 @@ def test_a_place_outside_the_slab_is_refused_with_field_value_and_limit(
     slabs: MappedSlabs, place: tuple[int, int, int, int, str], message: str
 ) -> None:
     with pytest.raises(SlabError, match=message):
-        slabs.locate(*place)
+        slabs.locate(Operand(*place))
 
 
 def test_a_slab_is_not_removed_while_a_part_of_a_matrix_is_in_use(slabs: MappedSlabs) -> None:
-    part = slabs.locate(1, 0, 100, 100, "float32")[50:, :3].T
+    part = slabs.locate(Operand(1, 0, 100, 100, "float32"))[50:, :3].T
     for _ in range(2):
         with pytest.raises(SlabError, match="slab is 1; it must be one in which no product"):
             slabs.remove(1)
-    assert slabs.locate(1, 0, 1, 1, "float32").shape == (1, 1)
+    assert slabs.locate(Operand(1, 0, 1, 1, "float32")).shape == (1, 1)
     assert float(part.sum()) == 0
     del part
     slabs.remove(1)
     assert count_mappings() == 1
     with pytest.raises(SlabError, match="slab is 1"):
-        slabs.locate(1, 0, 1, 1, "float32")
+        slabs.locate(Operand(1, 0, 1, 1, "float32"))
 
 
 def fill_memory(size: int) -> int:
@@ -97,27 +98,27 @@ def fill_memory(size: int) -> int:
 
 @pytest.mark.gpu
 def test_slabs_are_locked_in_their_order_and_matrices_in_them_are_pinned() -> None:
-    told: Queue[int] = Queue()
-    slabs = MappedSlabs(device_index=0, on_locked=told.put)
+    told: Queue[Message] = Queue()
+    slabs = MappedSlabs(device_index=0, send=told.put)
     for slab_id in (3, 1, 2):
         fd = fill_memory(64 * MIB)
         slabs.add(slab_id, fd, 64 * MIB)
         os.close(fd)
-    assert [told.get(timeout=60) for _ in range(3)] == [3, 1, 2]
+    assert [told.get(timeout=60)["slab"] for _ in range(3)] == [3, 1, 2]
     assert all(slabs.is_locked(slab_id) for slab_id in (1, 2, 3))
-    assert is_pinned(slabs.locate(1, 0, 4096, 4096, "float32"))
-    assert is_pinned(slabs.locate(1, 63 * MIB, 512, 512, "float32"))
+    assert is_pinned(slabs.locate(Operand(1, 0, 4096, 4096, "float32")))
+    assert is_pinned(slabs.locate(Operand(1, 63 * MIB, 512, 512, "float32")))
     slabs.close()
 
 
 @pytest.mark.gpu
 def test_a_removed_slab_is_unlocked_and_may_be_locked_again() -> None:
-    told: Queue[int] = Queue()
-    slabs = MappedSlabs(device_index=0, on_locked=told.put)
+    told: Queue[Message] = Queue()
+    slabs = MappedSlabs(device_index=0, send=told.put)
     fd = fill_memory(64 * MIB)
     for _ in range(3):  # the same pages can be locked again
         slabs.add(1, fd, 64 * MIB)
-        assert told.get(timeout=60) == 1
+        assert told.get(timeout=60) == {"type": "locked", "slab": 1}
         slabs.remove(1)
         assert count_mappings() == 0
     os.close(fd)
@@ -127,7 +128,7 @@ def test_a_removed_slab_is_unlocked_and_may_be_locked_again() -> None:
 @pytest.mark.gpu
 def test_a_slab_can_be_removed_at_any_time_while_it_is_locked() -> None:
     for delay in (0.0, 0.001, 0.02, 0.2):
-        slabs = MappedSlabs(device_index=0, on_locked=lambda slab_id: None)
+        slabs = MappedSlabs(device_index=0, send=lambda _: None)
         for slab_id in (1, 2, 3):
             fd = fill_memory(128 * MIB)
             slabs.add(slab_id, fd, 128 * MIB)
@@ -143,10 +144,10 @@ def test_a_slab_can_be_removed_at_any_time_while_it_is_locked() -> None:
 def test_products_are_right_while_slabs_are_locked_and_removed() -> None:
     import cupy
 
-    slabs = MappedSlabs(device_index=0, on_locked=lambda slab_id: None)
+    slabs = MappedSlabs(device_index=0, send=lambda _: None)
     fd = fill_memory(64 * MIB)
     slabs.add(1, fd, 64 * MIB)
-    operand = slabs.locate(1, 0, 1000, 1000, "float32", writable=True)
+    operand = slabs.locate(Operand(1, 0, 1000, 1000, "float32"), writable=True)
     operand[...] = 1
 
     def churn() -> None:

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from tests.matrices import make_matrix
+from wavetrim.scheduler.engine.answer import describe_failure
 from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.engine.operands import OperandFileError, open_operand
-from wavetrim.scheduler.engine.run import describe_failure, fill_rows
+from wavetrim.scheduler.engine.run import fill_rows
 from wavetrim.scheduler.errors import (
     ExecutionError,
     PlanError,
     VerificationFailed,
 )
+from wavetrim.scheduler.execution.rows import Hooks
 
 SHAPES = [(301, 40_001), (40_001, 301), (1, 12_000_001), (12_000_001, 1)]
 
@@ -25,7 +27,7 @@ def test_c_is_copied_in_blocks_whatever_its_order(order, out_order, shape):
     c = make_matrix(*shape, "float32", seed=1, order=order)
     out = np.full(c.shape, np.nan, "float32", order=out_order)
     asked = []
-    fill_rows(out, c, lambda: bool(asked.append(1)))
+    fill_rows(out, c, Hooks(cancelled=lambda: bool(asked.append(1))))
     assert np.array_equal(out, c)
     assert 1 < len(asked) < 10
 

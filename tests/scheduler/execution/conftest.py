@@ -6,14 +6,14 @@ import pytest
 
 from tests.scheduler.execution.host_pipeline import HostPipeline
 from wavetrim.kernels.device import select_devices
-from wavetrim.scheduler.execution import executor as executor_module
+from wavetrim.scheduler.execution import gpus as gpus_module
 from wavetrim.scheduler.execution.executor import Executor
 
 
 @pytest.fixture
 def open_executor(kernel_cache, monkeypatch):
     """Opens an executor with real CPU threads and a number of GPUs that compute in host memory."""
-    monkeypatch.setattr(executor_module, "GpuPipeline", HostPipeline)
+    monkeypatch.setattr(gpus_module, "GpuPipeline", HostPipeline)
     info = type("Info", (), {"index": 0})()
     with ExitStack() as opened:
 

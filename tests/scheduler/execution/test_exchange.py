@@ -11,6 +11,7 @@ from wavetrim.kernels.device import select_devices
 from wavetrim.kernels.pipeline import team
 from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.rows import Hooks
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning import team as planned_team
 from wavetrim.scheduler.planning.choice import choose_plan_on
@@ -80,7 +81,7 @@ def test_a_product_that_exchanges_b_can_be_cancelled_and_the_next_is_right(twin_
 
     def run_until_stopped():
         while True:
-            twin_executor.run(plan, a, b, c, cancelled=stop.is_set)
+            twin_executor.run(plan, a, b, c, hooks=Hooks(cancelled=stop.is_set))
 
     with pytest.raises(ExecutionCancelled):
         run_until_stopped()

@@ -11,6 +11,7 @@ from wavetrim.kernels.device import list_devices
 from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.execution.rows import Hooks
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
@@ -48,7 +49,7 @@ def check_final_rows(executor, plan, a, b, before, beta):
             part = slice(rows.start, rows.stop)
             assert np.array_equal(c[part], expected[part])
 
-    timings = executor.run(plan, a, b, c, beta=beta, final=check, progress=seen.append)
+    timings = executor.run(plan, a, b, c, beta=beta, hooks=Hooks(progress=seen.append, final=check))
     assert np.array_equal(c, expected)
     assert timings.f_actual == plan.f
     assert seen[-1].share == pytest.approx(1.0)
@@ -107,8 +108,10 @@ def test_a_short_product_is_right_and_reported_each_time(request, executor, gpus
         expected, done, final = alpha * (a @ b) + beta * before, [], []
         timings = executor.run(
             plan, a, b, c, alpha=alpha, beta=beta,
-            progress=lambda rows: done.append((rows.gpu, rows.cpu)),  # noqa: B023
-            final=final.append,
+            hooks=Hooks(
+                progress=lambda rows: done.append((rows.gpu, rows.cpu)),  # noqa: B023
+                final=final.append,
+            ),
         )  # fmt: skip
         assert np.array_equal(c, expected)
         assert done[-1] == (m, 0.0)
@@ -116,7 +119,7 @@ def test_a_short_product_is_right_and_reported_each_time(request, executor, gpus
         assert 0 < timings.gpu_seconds <= timings.total_seconds
         assert [position for position, _ in timings.part_seconds] == [*range(gpus)]
     with pytest.raises(ExecutionCancelled):
-        executor.run(plan, a, b, poison(c), cancelled=lambda: True)
+        executor.run(plan, a, b, poison(c), hooks=Hooks(cancelled=lambda: True))
     assert is_poison(c).all()
 
 
@@ -158,10 +161,9 @@ def test_a_cancelled_execution_ends_early(cpu_executor):
     a = make_matrix(1500, 1500, "int64", seed=1)
     plan = plan_for(cpu_executor, 1500, 1500, 1500, "int64")
     seen = []
+    hooks = Hooks(progress=seen.append, cancelled=lambda: bool(seen))
     with pytest.raises(ExecutionCancelled):
-        cpu_executor.run(
-            plan, a, a, np.empty_like(a), progress=seen.append, cancelled=lambda: bool(seen)
-        )
+        cpu_executor.run(plan, a, a, np.empty_like(a), hooks=hooks)
     assert seen[-1].share < 1
 
 

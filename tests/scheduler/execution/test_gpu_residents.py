@@ -16,13 +16,12 @@ from tests.scheduler.profiles import find_executor_profile, find_preset_profile
 from wavetrim.kernels.device import select_devices
 from wavetrim.kernels.transfer.pinned import pin_matrix
 from wavetrim.scheduler import product
-from wavetrim.scheduler.engine.b_fetcher import BFetcher
-from wavetrim.scheduler.engine.run import run_product
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.engine.run import Runner
 from wavetrim.scheduler.errors import ExecutionError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
-from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.product import EngineProduct
@@ -35,17 +34,15 @@ class Engine:
 
     def __init__(self, executor, profile):
         self.executor, self.profile = executor, profile
-        self.plans = PlanCache()
-        self.fetcher = BFetcher(executor.residents, self.plans)
+        self.runner = Runner(executor, lambda _: profile)
 
     def multiply(self, a, b, key, *, options=NO_OPTIONS, verify=False):
         """A·B, and whether the plan had B resident."""
         out = poison(self.make((len(a), b.shape[1]), a.dtype))
-        event = run_product(
-            EngineProduct(a, b, None, out, 1.0, 0.0), self.executor, self.profile,
-            options=options, verify=verify, cpu_only=False, reports=True,
-            plans=self.plans, fetcher=self.fetcher, b_key=key, cancelled=lambda: False,
-        )  # fmt: skip
+        place = Operand(1, 0, *out.shape, "float32")
+        request = RunRequest("job", place, place, None, place, options=options, verify=verify)
+        product = EngineProduct(a, b, None, out, 1.0, 0.0)
+        event = self.runner.run_product(request, product, b_key=key)
         self.seconds = event["timings"]["total_seconds"]
         return out, event["plan"]["resident"]
 
@@ -86,7 +83,7 @@ def check_many_jobs_of_a_few_matrices(engine, **asked):
         assert np.array_equal(out, a @ stored[key])
         there += resident
         if number % 12 == 11:
-            engine.executor.residents.forget(key)
+            engine.executor.gpus.forget(key)
             del stored[key]
             stored[f"matrix {100 + number}"] = draw(seed=100 + number, make=engine.make)
     return there
@@ -96,7 +93,7 @@ def test_the_second_product_makes_b_resident_and_later_ones_use_it(engine):
     a, b = draw(16), draw(seed=2)
     seen = [engine.multiply(a, b, "b")[1] for _ in range(4)]
     assert seen == [False, True, True, True]
-    (told,) = engine.executor.residents.describe()
+    (told,) = engine.executor.gpus.describe_residents()
     assert (told["index"], told["operands"], told["size_bytes"]) == (0, 1, b.nbytes)
     assert (told["fetches"], told["uses"]) == (1, 3)
     assert np.array_equal(engine.multiply(a, np.zeros_like(b), "b")[0], a @ b), (
@@ -106,7 +103,7 @@ def test_the_second_product_makes_b_resident_and_later_ones_use_it(engine):
 
 def test_products_are_right_while_matrices_come_and_go(engine):
     assert check_many_jobs_of_a_few_matrices(engine) > 10
-    assert engine.executor.residents.describe()[0]["evictions"] > 0
+    assert engine.executor.gpus.describe_residents()[0]["evictions"] > 0
 
 
 @pytest.mark.gpu
@@ -118,7 +115,7 @@ def test_a_resident_b_that_fails_the_check_is_forgotten(engine):
     a, b = draw(16), draw(seed=2)
     engine.multiply(a, b, "b")
     engine.multiply(a, b, "b")
-    (gpu,) = engine.executor.pipelines
+    (gpu,) = engine.executor.gpus.pipelines
     gpu.residents.use("b").memory[5, 7] += 1000
     assert not np.array_equal(engine.multiply(a, b, "b")[0], a @ b)
     out, resident = engine.multiply(a, b, "b", verify=True)
@@ -137,12 +134,12 @@ def test_a_gpu_that_fails_to_fetch_fails_the_product(engine, monkeypatch):
 
 def test_the_wait_for_a_busy_gpu_is_no_lack_of_progress(engine):
     """Another product's part may be in the GPU's thread for longer than a stall."""
-    residents, ended = engine.executor.residents, threading.Event()
+    gpus, ended = engine.executor.gpus, threading.Event()
     stalled = []
-    residents._watchdog = Watchdog(0.3, stalled.append)
-    busy = residents._gpu_threads[0].submit(ended.wait)
+    gpus._watchdog = Watchdog(0.3, stalled.append)
+    busy = gpus.threads[0].submit(ended.wait)
     threading.Timer(0.6, ended.set).start()
-    assert residents.keep("b", draw(64), (0,))
+    assert gpus.keep("b", draw(64), (0,))
     busy.result()
     assert stalled == []
 
@@ -153,7 +150,7 @@ def test_two_gpus_that_share_rows_each_have_b_resident(kernel_cache):
         profile = find_executor_profile(executor)
         a, b, c = (draw(3000, 3000, seed, lambda s, t: pin_matrix(*s, t)) for seed in range(3))
         problem = GemmProblem(3000, 3000, 3000, memory="pinned", b_resident=True)
-        assert executor.residents.keep("b", b, (0, 1))
+        assert executor.gpus.keep("b", b, (0, 1))
         for f in (0, 300):
             plan = choose_plan_on(problem, profile, PlanOptions(f=f), (0, 1))
             assert len(plan.gpu_parts) == 2
@@ -161,7 +158,7 @@ def test_two_gpus_that_share_rows_each_have_b_resident(kernel_cache):
             wrong = b if f else np.full_like(b, 99)  # the CPU reads B where it lies
             executor.run(plan, a, wrong, c, b_key="b")
             assert np.array_equal(c, a @ b)
-        assert [one["uses"] for one in executor.residents.describe()] == [2, 2]
+        assert [one["uses"] for one in executor.gpus.describe_residents()] == [2, 2]
 
 
 @pytest.mark.gpu
@@ -171,10 +168,10 @@ def test_b_may_be_forgotten_while_a_product_uses_it(gpu_engine):
     problem = GemmProblem(8192, 8192, 4096, memory="pinned", b_resident=True)
     plan = choose_plan_on(problem, gpu_engine.profile, PlanOptions(f=0), (0,))
     for _ in range(3):
-        assert executor.residents.keep("b", b, (0,))
+        assert executor.gpus.keep("b", b, (0,))
         poison(c)
-        threading.Timer(0.003, executor.residents.forget, ("b",)).start()
+        threading.Timer(0.003, executor.gpus.forget, ("b",)).start()
         executor.run(plan, a, b, c, b_key="b")
         assert np.array_equal(c[::97], a[::97] @ b)
         time.sleep(0.01)
-        assert executor.residents.find_missing("b", (0,)) == (0,)
+        assert executor.gpus.find_missing("b", (0,)) == (0,)

@@ -5,17 +5,18 @@ import mmap
 import numpy as np
 import pytest
 
-from wavetrim.scheduler.execution.prefault import Prefault, lacks_pages
+from wavetrim.native.call_threads import CallThreads
+from wavetrim.scheduler.execution.prefault import lacks_pages, make_pages
 
 ROWS, COLUMNS = 1031, 4099
 """About 17 MB of float32."""
 
 
 @pytest.fixture
-def fresh_results():
-    results = Prefault(3)
-    yield results
-    results.close()
+def threads():
+    threads = CallThreads(3, "prefault")
+    yield threads
+    threads.close()
 
 
 def make_unwritten():
@@ -24,9 +25,9 @@ def make_unwritten():
     return np.frombuffer(pages, np.float32).reshape(ROWS, COLUMNS)
 
 
-def test_the_pages_of_a_fresh_result_are_made_during_the_block(fresh_results):
+def test_the_pages_of_a_fresh_result_are_made_during_the_block(threads):
     c = make_unwritten()
-    with fresh_results.make_pages(c):
+    with make_pages(c, threads):
         c[5, 7] = 3
         wait_until_made(c)
     assert c[5, 7] == 3
@@ -39,9 +40,9 @@ def wait_until_made(c):
         pass
 
 
-def test_what_others_write_during_prefault_stays(fresh_results):
+def test_what_others_write_during_prefault_stays(threads):
     for _ in range(20):
         c = make_unwritten()
-        with fresh_results.make_pages(c):
+        with make_pages(c, threads):
             c[...] = 7
         assert (c == 7).all()

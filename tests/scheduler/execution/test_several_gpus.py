@@ -40,8 +40,8 @@ def plan_for(gpus=3, *, f, corrections=None):
 def submits(request, executor, monkeypatch):
     """Whether GPU parts are computed in threads of their own, or enqueued by the calling thread."""
     if request.param:
-        monkeypatch.setattr("wavetrim.scheduler.execution.teams.Team", HostTeam)
-    for pipeline in executor.pipelines:
+        monkeypatch.setattr("wavetrim.scheduler.execution.gpus.Team", HostTeam)
+    for pipeline in executor.gpus.pipelines:
         pipeline.submits = request.param
     return request.param
 
@@ -52,7 +52,7 @@ def submits(request, executor, monkeypatch):
 def test_all_devices_compute_their_rows_of_one_product(executor, f, beta):
     plan = plan_for(f=f)
     counts, _ = check_final_rows(executor, plan, *draw_operands(*SHAPE), beta)
-    computed = [pipeline.rows for pipeline in executor.pipelines]
+    computed = [pipeline.rows for pipeline in executor.gpus.pipelines]
     assert computed == [len(part.rows) for part in plan.gpu_parts]
     assert counts == sorted(counts)
     assert max(counts) <= SHAPE[0]
@@ -75,24 +75,24 @@ def test_gpus_divide_the_columns_of_a_wide_product(executor, f, beta):
 @pytest.mark.parametrize("f", [0, 300])
 def test_the_failure_of_one_gpu_stops_all_parts(executor, submits, failing, f):
     a, b, c = draw_operands(*SHAPE)
-    for number, pipeline in enumerate(executor.pipelines):
+    for number, pipeline in enumerate(executor.gpus.pipelines):
         pipeline.fails = number == failing
         # In threads some seconds, unless it is stopped; what is enqueued at once ends.
         pipeline.row_seconds = 0.0 if submits else 0.005
     plan = plan_for(f=f)
     with pytest.raises(ExecutionError, match="the GPU is lost"):
         executor.run(plan, a, b, c)
-    parts = zip(executor.pipelines, plan.gpu_parts, strict=True)
+    parts = zip(executor.gpus.pipelines, plan.gpu_parts, strict=True)
     assert submits or all(pipeline.rows < len(part.rows) for pipeline, part in parts)
-    executor.pipelines[failing].fails = False
-    for pipeline in executor.pipelines:
+    executor.gpus.pipelines[failing].fails = False
+    for pipeline in executor.gpus.pipelines:
         pipeline.row_seconds = 0.0
     executor.run(plan_for(f=f), a, b, c)
     assert np.array_equal(c, a @ b)
 
 
 def test_runs_of_both_parts_correct_the_next_prediction(executor, monkeypatch):
-    monkeypatch.setattr("wavetrim.scheduler.execution.run_notes.SAMPLED_SECONDS", 0.0)
+    monkeypatch.setattr("wavetrim.scheduler.execution.timings.SAMPLED_SECONDS", 0.0)
     corrections = Corrections()
     plan = plan_for(f=300, corrections=corrections)
     a, b, c = draw_operands(*SHAPE)

@@ -16,6 +16,7 @@ from tests.matrices import draw_operands
 from tests.processes import wait_until
 from tests.scheduler.profiles import find_executor_profile, find_preset_profile
 from wavetrim.scheduler.errors import ExecutionCancelled
+from wavetrim.scheduler.execution.rows import Hooks
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
 from wavetrim.scheduler.planning.device_sets import CPU
@@ -50,8 +51,8 @@ def plan_for(*devices, corrections=None):
 @pytest.fixture
 def gates(executor):
     """An event for each GPU; a product begun there ends only once it is set."""
-    gates = [threading.Event() for _ in executor.pipelines]
-    for pipeline, gate in zip(executor.pipelines, gates, strict=True):
+    gates = [threading.Event() for _ in executor.gpus.pipelines]
+    for pipeline, gate in zip(executor.gpus.pipelines, gates, strict=True):
         pipeline.gate = gate
     yield gates
     for gate in gates:
@@ -65,7 +66,7 @@ def test_products_on_different_devices_run_at_the_same_time(executor, callers, g
         callers.submit(executor.run, plan_for(*device_set), *three)
         for device_set, three in zip(lanes, operands, strict=True)
     ]
-    wait_until(lambda: all(pipeline.runs for pipeline in executor.pipelines))
+    wait_until(lambda: all(pipeline.runs for pipeline in executor.gpus.pipelines))
     runs[2].result(30)
     for gate in gates:
         gate.set()
@@ -76,7 +77,7 @@ def test_products_on_different_devices_run_at_the_same_time(executor, callers, g
 
 def test_a_device_computes_one_product_at_a_time(executor, callers):
     operands = [draw_operands(*SHAPE, seed=seed) for seed in range(3)]
-    for pipeline in executor.pipelines:
+    for pipeline in executor.gpus.pipelines:
         pipeline.row_seconds = 0.1 / SHAPE[0]
     start = time.perf_counter()
     runs = [callers.submit(executor.run, plan_for(0), *three) for three in operands]
@@ -90,8 +91,10 @@ def test_cancelling_one_product_does_not_stop_another(executor, callers, gates):
     operands = [draw_operands(*SHAPE, seed=seed) for seed in range(2)]
     stop = threading.Event()
     goes = callers.submit(executor.run, plan_for(0), *operands[0])
-    ends = callers.submit(executor.run, plan_for(1), *operands[1], cancelled=stop.is_set)
-    wait_until(lambda: all(pipeline.runs for pipeline in executor.pipelines))
+    ends = callers.submit(
+        executor.run, plan_for(1), *operands[1], hooks=Hooks(cancelled=stop.is_set)
+    )
+    wait_until(lambda: all(pipeline.runs for pipeline in executor.gpus.pipelines))
     stop.set()
     gates[1].set()
     with pytest.raises(ExecutionCancelled):
@@ -106,10 +109,10 @@ def test_cancelling_one_product_does_not_stop_another(executor, callers, gates):
 def test_a_product_on_all_devices_begins_when_all_are_free(executor, callers, gates):
     operands = [draw_operands(*SHAPE, seed=seed) for seed in range(3)]
     runs = [callers.submit(executor.run, plan_for(one), *operands[one]) for one in (0, 1)]
-    wait_until(lambda: all(pipeline.runs for pipeline in executor.pipelines))
+    wait_until(lambda: all(pipeline.runs for pipeline in executor.gpus.pipelines))
     rows = []
     everywhere = callers.submit(
-        executor.run, plan_for(0, 1, CPU), *operands[2], progress=rows.append
+        executor.run, plan_for(0, 1, CPU), *operands[2], hooks=Hooks(progress=rows.append)
     )
     gates[0].set()
     runs[0].result(30)

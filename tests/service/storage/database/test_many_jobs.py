@@ -11,8 +11,8 @@ from sqlalchemy import Connection, text
 
 from tests.limit import allow
 from tests.server import RunningServer
+from wavetrim.service.cursor import encode_mark
 from wavetrim.service.jobs.job import JobState
-from wavetrim.service.jobs.table.listing import encode_cursor
 from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.database.tables import VERSION_TABLE
 from wavetrim.service.storage.folder.identity import pair
@@ -27,7 +27,10 @@ PAGE_SECONDS = 0.05
 PAGES = [
     ("", ""),
     *((f"&state={state}", "") for state in JobState),
-    *((f"&state={state}", f"&cursor={encode_cursor(f'{JOBS // 10:032x}')}") for state in JobState),
+    *(
+        (f"&state={state}", f"&cursor={encode_mark(f'before:{JOBS // 10:032x}')}")
+        for state in JobState
+    ),
 ]
 
 

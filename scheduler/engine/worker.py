@@ -1,0 +1,160 @@
+"""The engine's work: which thread computes a product, and what the service is told of it.
+
+The main thread computes short products itself, and without a GPU all of them. A longer one is
+computed by the thread of its first GPU, or of the CPU, so that the main thread can read requests
+for other devices.
+"""
+
+import os
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+from wavetrim.native.call_threads import CallThreads
+from wavetrim.scheduler.engine.answer import describe_failure
+from wavetrim.scheduler.engine.arena import MappedSlabs
+from wavetrim.scheduler.engine.conversation import Conversation
+from wavetrim.scheduler.engine.messages import POISONED_EXIT, Message, Operand, RunRequest
+from wavetrim.scheduler.engine.run import Runner
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.options import NO_OPTIONS
+from wavetrim.scheduler.planning.device_sets import CPU
+from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.profile.provider import ProfileProvider
+from wavetrim.scheduler.profile.store import dump_profile
+
+AWAITED_SECONDS: Final = 5e-3
+"""Longest predicted time that the main thread computes. Chosen: another thread costs 0.1 ms."""
+
+_CPU_ALONE: Final = frozenset({CPU})
+
+
+class Worker:
+    """Computes the products that the service asks for.
+
+    Args:
+        service: The conversation with the service.
+        executor: Runs plans.
+        profiles: Profiles of this machine.
+        slabs: Memory shared with the service.
+        no_gpu_reason: Why there is no GPU; None if there is one.
+    """
+
+    def __init__(
+        self,
+        service: Conversation,
+        executor: Executor,
+        profiles: ProfileProvider,
+        slabs: MappedSlabs,
+        *,
+        no_gpu_reason: str | None,
+    ) -> None:
+        self._no_gpu_reason = no_gpu_reason
+        self._service = service
+        self._executor = executor
+        self._profiles = profiles
+        self._slabs = slabs
+        self._runner = Runner(executor, profiles.find)
+        self._gpus = len(executor.devices)
+        self._threads = {
+            device: CallThreads(1, f"device_set-{'cpu' if device == CPU else device}")
+            for device in (CPU, *range(self._gpus))
+        }
+
+    def serve(self) -> None:
+        """Send `ready`, then work until the service sends `shutdown`."""
+        self._service.send(
+            {
+                "type": "ready",
+                "pid": os.getpid(),
+                "devices": [asdict(device) for device in self._executor.devices],
+                "no_gpu_reason": self._no_gpu_reason,
+                "cpu_threads": self._executor.pool.threads,
+                # The service makes the other GPUs' profiles itself.
+                "profile": dump_profile(replace(self._profiles.find(), beside=())),
+            }
+        )
+        self._service.serve(self._take)
+        for thread in self._threads.values():  # once their products are done
+            thread.close()
+
+    def _take(self, message: Message) -> None:
+        match message["type"]:
+            case "run":
+                self._run(message)
+            case "forget":
+                self._executor.gpus.forget(message["matrix"])
+
+    def _run(self, message: Message) -> None:
+        try:
+            request = RunRequest.from_message(message)
+            plan = self._find_long(request)
+        except Exception as error:  # an error is an answer, and does not end the engine
+            self._end(message["job"], describe_failure(error))
+            return
+        if plan is None:
+            self._compute(request)
+            return
+        first = min(plan.device_set - {CPU}, default=CPU)
+        self._threads[first].submit(self._begin, request, plan)
+
+    def _find_long(self, request: RunRequest) -> Plan | None:
+        """The approximate plan of a product for a device's thread; None for the main thread.
+
+        A stack's plan is that of one product.
+        """
+        if not self._gpus or (request.is_small and request.device_set in (None, _CPU_ALONE)):
+            return None
+        options = NO_OPTIONS if request.cpu_only else request.options
+        try:
+            plan = self._runner.plans.choose(
+                self._describe(request),
+                self._runner.find_profile_for(request),
+                options,
+                request.device_set,
+            )
+        except FieldError:
+            return None  # computing it raises the same error
+        if request.products * plan.predicted.total_seconds > AWAITED_SECONDS:
+            return plan
+        # Other GPUs may have work at the same time.
+        return plan if request.device_set is not None and plan.gpu_rows and self._gpus > 1 else None
+
+    def _describe(self, request: RunRequest) -> GemmProblem:
+        """The product, as far as the request tells: its operands are not opened."""
+        out = request.out
+        locked = all(map(self._is_locked, (request.a, request.b, out)))
+        memory: Memory = "pinned" if locked else "pageable"
+        return GemmProblem(
+            out.rows, out.columns, request.a.columns, out.dtype, memory, may_be_empty=True
+        )
+
+    def _is_locked(self, operand: Operand) -> bool:
+        return isinstance(operand.slab, int) and self._slabs.is_locked(operand.slab)
+
+    def _begin(self, request: RunRequest, plan: Plan) -> None:
+        """Compute a product in a device's thread; those sent before it there have ended."""
+        device_set = sorted(plan.device_set)
+        seconds = request.products * plan.predicted.total_seconds
+        self._service.send(
+            {"type": "begun", "job": request.job, "lane": device_set, "seconds": seconds}
+        )
+        self._compute(request)
+
+    def _compute(self, request: RunRequest) -> None:
+        try:
+            event = self._runner.run(
+                request, slabs=self._slabs, hooks=self._service.open_hooks(request)
+            )  # fmt: skip
+        except Exception as error:
+            event = describe_failure(error)
+        self._end(request.job, event)
+
+    def _end(self, job: str, event: dict[str, Any]) -> None:
+        """Answer a run, whose memory is no longer in use."""
+        event["job"] = job
+        self._service.end(event)
+        if event.get("poisoned"):
+            # Destroying a lost CUDA context may hang.
+            os._exit(POISONED_EXIT)

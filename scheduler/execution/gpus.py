@@ -1,0 +1,209 @@
+"""The GPUs of an executor: a pipeline and a thread for each, and what stays on them."""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import wait
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.errors import DeviceFailure
+from wavetrim.kernels.last_used import LastUsed
+from wavetrim.kernels.pipeline.direct_path import DirectProduct
+from wavetrim.kernels.pipeline.host_product import GpuTimings
+from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.kernels.pipeline.straight import StraightProduct
+from wavetrim.kernels.pipeline.team import Team, TeamPart
+from wavetrim.native.call_threads import CallThreads
+from wavetrim.scheduler.execution.product import (
+    NOTHING,
+    Matrix,
+    PlannedProduct,
+    raise_translated,
+)
+from wavetrim.scheduler.execution.rows import RowReports
+from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
+from wavetrim.scheduler.planning.plan import Plan
+
+_KEPT: Final = 512
+"""Plans whose teams are kept; chosen, to bound host memory."""
+
+_LEAST_RATE: Final = 1e9
+"""Slowest link that the watchdog accepts, in bytes a second; chosen."""
+
+
+class _Caller(threading.local):
+    """The GPUs that the calling thread has used."""
+
+    def __init__(self) -> None:
+        self.positions: set[int] = set()
+
+
+class Gpus:
+    """The GPUs of an executor, at the positions that plans name. Thread-safe.
+
+    Args:
+        devices: The GPUs; empty for none. One that comes twice has two pipelines.
+        cache_dir: Folder of compiled kernels.
+        memory_bytes: Limit of memory, of each GPU; None for all free memory.
+        watchdog: Watches the progress of products; None for no watchdog.
+
+    Attributes:
+        pipelines: One for each GPU.
+        threads: One for each GPU. Always the same: CUDA libraries create a handle for each thread,
+            which is slow.
+    """
+
+    def __init__(
+        self,
+        devices: Sequence[DeviceInfo],
+        *,
+        cache_dir: Path,
+        memory_bytes: int | None,
+        watchdog: Watchdog | None,
+    ) -> None:
+        self.pipelines = tuple(
+            GpuPipeline(device.index, cache_dir=cache_dir, gpu_memory_bytes=memory_bytes)
+            for device in devices
+        )
+        self.threads = tuple(
+            CallThreads(1, f"gpu-part-{position}") for position in range(len(devices))
+        )
+        self._watchdog = watchdog
+        self._caller = _Caller()
+        self._teams = LastUsed[int, tuple[Plan, Team]](_KEPT)
+
+    def watch(self, expected_seconds: float) -> AbstractContextManager[Watched | None]:
+        """Let the watchdog, if there is one, watch a part of a product while the block runs."""
+        return self._watchdog.watch(expected_seconds) if self._watchdog else NOTHING
+
+    def load(self, plan: Plan) -> None:
+        """Load a plan's kernel; compile it if it is not in the cache."""
+        for part in plan.gpu_parts:
+            assert plan.spec is not None, "a plan with GPU rows names a kernel"
+            self.pipelines[part.position].load(plan.spec, sms=plan.sms)
+
+    def find_straight(self, plan: Plan, alpha: float, beta: float) -> StraightProduct:
+        """The product of a plan that goes the straight way."""
+        assert plan.spec is not None, "a plan with GPU rows names a kernel"
+        problem, (part,) = plan.problem, plan.gpu_parts
+        straight = self.pipelines[part.position].straight
+        return straight.find(plan.spec, (problem.m, problem.n, problem.k), alpha, beta)
+
+    def find_product(self, plan: Plan, alpha: float) -> StraightProduct | DirectProduct | None:
+        """The product of a plan without the checks and notes that `Executor.run` makes.
+
+        None where it needs the host meanwhile, other GPUs or the CPU, or takes long.
+        """
+        if plan.is_straight:
+            return self.find_straight(plan, alpha, beta=0.0)
+        pipeline = self.pipelines[plan.gpu_parts[0].position] if plan.is_gpu_alone else None
+        if pipeline is None or pipeline.direct is None or not plan.is_short or plan.sms is not None:
+            return None
+        assert plan.spec is not None, "a plan with GPU rows names a kernel"
+        shape = plan.problem.m, plan.problem.n, plan.problem.k
+        cut = plan.gpu_parts[0].cut
+        return DirectProduct(pipeline, plan.spec, shape, cut, alpha=alpha, beta=0.0)
+
+    def find_team(self, plan: Plan) -> Team:
+        """The GPUs of a plan as a team, kept for the plan's next product.
+
+        It is found by identity: to compare plans takes longer than to enqueue a small product.
+        """
+        kept = self._teams.find(id(plan))
+        if kept is not None:
+            return kept[1]
+        parts = [
+            TeamPart(self.pipelines[part.position], part.rows, part.columns, part.cut)
+            for part in plan.gpu_parts
+        ]
+        team = Team(parts, exchanges=plan.exchanges)
+        self._teams.keep(id(plan), (plan, team))  # which keeps its id from another plan
+        return team
+
+    def compute_alone(self, product: PlannedProduct) -> GpuTimings:
+        """Compute all rows on one GPU, in the calling thread: another would take 0.1 ms longer.
+
+        cuBLAS creates a handle for each thread that uses it, which is slow. So a thread's first
+        product by cuBLAS runs in the GPU's thread.
+        """
+        spec, position = product.plan.spec, product.plan.gpu_parts[0].position
+        assert spec is not None, "a plan with GPU rows names a kernel"
+        if spec.is_cublas and position not in self._caller.positions:
+            self._caller.positions.add(position)
+            return self.threads[position].submit(self._multiply_alone, product, position).result()
+        return self._multiply_alone(product, position)
+
+    def _multiply_alone(self, product: PlannedProduct, position: int) -> GpuTimings:
+        plan, hooks = product.plan, product.hooks
+        assert plan.spec is not None, "a plan with GPU rows names a kernel"
+        reports = RowReports(plan.problem.m, hooks)
+
+        def count_rows(rows: float) -> None:
+            if watched is not None:
+                watched.note_progress()
+            reports.add("gpu", rows)
+
+        is_watched = self._watchdog is not None and not plan.is_short
+        with self.watch(plan.uncorrected.total_seconds) as watched:
+            return self.pipelines[position].multiply(
+                plan.spec, product.a, product.b, product.c,
+                cut=plan.gpu_parts[0].cut, alpha=product.alpha, beta=product.beta,
+                progress=count_rows if is_watched or hooks.progress is not None else None,
+                cancelled=hooks.cancelled, sms=plan.sms, timed=product.timed,
+                final=reports.open_gpu(0, 0), b_key=product.b_key,
+            )  # fmt: skip
+
+    def find_missing(self, key: str, positions: Sequence[int]) -> tuple[int, ...]:
+        """The positions of the GPUs that do not have this B."""
+        return tuple(one for one in positions if key not in self.pipelines[one].residents)
+
+    def find_holders(self, key: str) -> list[int]:
+        """The positions of the GPUs that have this B."""
+        return [one for one, pipeline in enumerate(self.pipelines) if key in pipeline.residents]
+
+    def find_resident_limit(self, positions: Sequence[int]) -> int:
+        """Bytes of the largest B that each of some GPUs may keep."""
+        return min(self.pipelines[position].residents.limit_bytes for position in positions)
+
+    def keep(self, key: str, b: Matrix, positions: Sequence[int]) -> bool:
+        """Copy B to some GPUs, each over its own link; as `GpuPipeline.keep`.
+
+        Returns:
+            Whether it is on all of them.
+
+        Raises:
+            ExecutionError: A device failed.
+        """
+        keeping = [self.threads[one].submit(self._keep_on, one, key, b) for one in positions]
+        wait(keeping)  # B is read until the last one ends
+        try:
+            return all(one.result() for one in keeping)
+        except DeviceFailure as error:
+            raise_translated(error)
+
+    def _keep_on(self, position: int, key: str, b: Matrix) -> bool:
+        """Copy B to a GPU, in its thread; the watchdog allows for the copy's time."""
+        with self.watch(b.nbytes / _LEAST_RATE):
+            return self.pipelines[position].keep(key, b)
+
+    def forget(self, key: str) -> None:
+        """Drop a B: its matrix was deleted, or the copy may be wrong."""
+        for pipeline in self.pipelines:
+            pipeline.residents.forget(key)
+
+    def describe_residents(self) -> list[dict[str, Any]]:
+        """Memory and counts of the B matrices on each GPU; JSON-ready."""
+        return [
+            {"index": pipeline.device_index, **asdict(pipeline.residents.count())}
+            for pipeline in self.pipelines
+        ]
+
+    def close(self) -> None:
+        """End the threads, and free streams and memory."""
+        for thread in self.threads:
+            thread.close()
+        for pipeline in self.pipelines:
+            pipeline.close()
