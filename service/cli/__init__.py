@@ -1,7 +1,7 @@
 """The `wavetrim` command: options, output and exit codes.
 
 `start` calls `main`, which finds the command, a function in a file of `commands/`, and ends with
-its exit code (`exits`, `interrupts`). Its docstring is its help and describes its options
+its exit code (`exits`). Its docstring is its help and describes its options
 (`docstrings`). Commands share `options`, `matrix_files` and `machine`, this machine's settings and
 devices; those that speak to a service open a `client`.
 `local` starts a service and nodes for one command, `comparison` holds its product against NumPy's.

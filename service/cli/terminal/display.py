@@ -4,7 +4,6 @@ import contextlib
 import json
 import logging
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
@@ -171,19 +170,17 @@ def announce_compiling(console: Console) -> Iterator[None]:
 
 
 class _Announcement(logging.Handler):
-    """Shows the first record of each logger, and only that there are more."""
+    """Shows the first record of each logger: more of them follow, but users know by then."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
         self._console = console
-        self._counts: Counter[str] = Counter()
+        self._shown: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._counts[record.name] += 1
-        count = self._counts[record.name]
-        if count <= 2:
-            text = record.getMessage() if count == 1 else "… and others"
-            self._console.print(text, markup=False, soft_wrap=True)
+        if record.name not in self._shown:
+            self._shown.add(record.name)
+            self._console.print(record.getMessage(), markup=False, soft_wrap=True)
 
 
 _COMPILERS: Final = ("wavetrim.native.library", "wavetrim.kernels.compile")
