@@ -21,11 +21,9 @@ from wavetrim.service.cli.exits import CommandFailed, ExitCode
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with two matrices, and one file that holds both."""
+    """A folder with two matrices."""
     for name in "ab":
         np.save(tmp_path / f"{name}.npy", np.eye(600))
-    both = (tmp_path / "a.npy").read_bytes() + (tmp_path / "b.npy").read_bytes()
-    (tmp_path / "both.npy").write_bytes(both)
     return tmp_path
 
 
@@ -36,18 +34,6 @@ def refuse(*arguments: object, folder: Path) -> str:
     assert ended.stderr.startswith("wavetrim: ")
     assert ended.stderr.count("\n") == 1
     return str(ended.stderr)
-
-
-def test_two_files_where_one_is_expected_and_the_reverse(
-    folder: Path, shared_server: RunningServer
-) -> None:
-    said = refuse("multiply", "both.npy", "b.npy", "-o", "c.npy", folder=folder)
-    assert "both.npy: length is 5760256; it must be 2880128 bytes, as its header says" in said
-    one = invoke_command("multiply", "a.npy", "-o", "c.npy", folder=folder)
-    assert (one.exit_code, "Missing argument 'B.npy'" in one.stderr) == (2, True)
-    for sent in (["upload", "a.npy", "both.npy"], ["submit", "a.npy", "both.npy"]):
-        said = refuse(*sent, "--url", shared_server.url, folder=folder)
-        assert "both.npy: length is 5760256; it must be 2880128 bytes" in said
 
 
 def test_a_missing_key_is_told_with_what_gives_one(folder: Path, start_server: Start) -> None:
