@@ -17,10 +17,10 @@ from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import store_profile
+from wavetrim.service.cli import display
 from wavetrim.service.cli.exits import CommandFailed
 from wavetrim.service.cli.machine import check_folder, find_machine
-from wavetrim.service.cli.terminal import display
-from wavetrim.service.cli.terminal.units import format_gflops, format_seconds
+from wavetrim.service.cli.units import format_gflops, format_seconds
 
 _MOST_SPREAD: Final = 0.15
 """Largest spread of runs at which a machine's times are reliable; chosen."""

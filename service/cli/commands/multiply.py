@@ -10,11 +10,10 @@ from wavetrim.scheduler.engine.run import run_request
 from wavetrim.scheduler.errors import VerificationFailed
 from wavetrim.scheduler.execution.rows_done import RowsDone
 from wavetrim.scheduler.planning.cache import PlanCache
-from wavetrim.service.cli import options
+from wavetrim.service.cli import display, options
 from wavetrim.service.cli.exits import CommandFailed, ExitCode, note_interrupts
 from wavetrim.service.cli.machine import Machine, find_machine
 from wavetrim.service.cli.matrix_files import check_output, open_matrix, write_matrix
-from wavetrim.service.cli.terminal import display
 from wavetrim.service.jobs.operands import check_operands
 from wavetrim.service.jobs.stacks import fold
 

@@ -15,10 +15,9 @@ from wavetrim.scheduler.planning.drawing import Queue, Span
 from wavetrim.scheduler.planning.split import Prediction
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
-from wavetrim.service.cli.terminal.display import show_bytes, show_share
-from wavetrim.service.cli.terminal.plot import CHOSEN, SHORTEST_WIDTH, TOTAL, draw_curve
-from wavetrim.service.cli.terminal.timeline import draw_timeline
-from wavetrim.service.cli.terminal.units import format_bytes, format_gflops, format_seconds
+from wavetrim.service.cli.display import show_bytes, show_share
+from wavetrim.service.cli.plot import CHOSEN, SHORTEST_WIDTH, TOTAL, draw_curve, draw_timeline
+from wavetrim.service.cli.units import format_bytes, format_gflops, format_seconds
 
 
 @st.composite

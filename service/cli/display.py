@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from wavetrim.service.cli.terminal.units import format_gflops, format_seconds
+from wavetrim.service.cli.units import format_gflops, format_seconds
 
 
 def open_output() -> Console:
