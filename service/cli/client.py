@@ -16,9 +16,8 @@ from wavetrim.client import Client, ClientError, Matrix, NotFound
 from wavetrim.client.client import check_api_key
 from wavetrim.client.wire.address import parse_address
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.service.cli import options
+from wavetrim.service.cli import display, options
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
-from wavetrim.service.cli.terminal import display
 from wavetrim.service.key_file import read_key_file
 
 _ID_CHARACTERS: Final = 32

@@ -13,8 +13,12 @@ import typer
 from typer.core import TyperGroup
 
 from wavetrim.service.cli.docstrings import read_docstring, spread
-from wavetrim.service.cli.exits import CommandFailed, ExitCode, explain_failure
-from wavetrim.service.cli.interrupts import raise_on_termination
+from wavetrim.service.cli.exits import (
+    CommandFailed,
+    ExitCode,
+    explain_failure,
+    raise_on_termination,
+)
 
 COMMANDS: Final = {
     "serve": ("serve", "Run the service until Ctrl-C or SIGTERM, then let running jobs finish."),

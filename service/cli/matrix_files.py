@@ -11,7 +11,7 @@ from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.cli.exits import CommandFailed
-from wavetrim.service.cli.terminal.units import format_bytes
+from wavetrim.service.cli.units import format_bytes
 from wavetrim.service.errors import BodyLengthWrong, FieldProblem
 from wavetrim.service.storage.errors import NpyError
 from wavetrim.service.storage.matrices.matrix import count_data_bytes

@@ -121,15 +121,12 @@ class ForegroundServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Handle signals within the block: uvicorn knows nothing of a closed terminal."""
-        before = {number: signal.getsignal(number) for number in self._ends}
-        with super().capture_signals():
-            for number in before:
-                signal.signal(number, self.handle_exit)
-            try:
-                yield
-            finally:
-                for number, handler in before.items():
-                    signal.signal(number, handler)
+        before = {number: signal.signal(number, self.handle_exit) for number in self._ends}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Handle a signal. uvicorn would raise it again at its end, which is not needed here."""

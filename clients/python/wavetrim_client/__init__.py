@@ -8,8 +8,8 @@
 In the order of the data's way:
 
 - `client` joins the calls of `products`, `jobs` and `stored` to one class. `async_client` runs the
-  same calls in `threads`.
-- `products` multiplies in one call, in shared memory (`leases/`) if the service is on this host;
+  same calls in threads.
+- `products` multiplies in one call, in shared memory (`leases`) if the service is on this host;
   `jobs` posts products for later. `options` says how a product is computed.
 - `arrays` reads what a caller gives, `npy` says how it is sent, `downloads` receives it; `wire/`
   carries it, and repeats a request that may be repeated.

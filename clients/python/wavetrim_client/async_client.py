@@ -1,19 +1,115 @@
-"""The client for asynchronous callers."""
+"""The client for asynchronous callers: the calls of the blocking one in threads.
 
+Each call has a thread while it lasts. A task that is cancelled interrupts its call, and waits until
+the call has taken back what it has done.
+"""
+
+import asyncio
 import functools
 import os
 import ssl
-from collections.abc import Callable, Iterable, Iterator
-from typing import ParamSpec, Self, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from .client import LOCAL_URL, TIMEOUT_SECONDS, Client
 from .job import Job, PostedJob, as_completed
 from .records import Expected
-from .threads import each_in_thread, in_thread
+from .wire.interruption import CURRENT, Interruption
 
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
+
+_CALLBACKS: Final = ("on_progress", "on_upload", "progress")
+"""Arguments that may be functions of the caller's, which are called in the event loop."""
+
+_MOST_THREADS: Final = 10_000
+"""Calls at one time; chosen, so that none waits for the end of another."""
+
+_pool = ThreadPoolExecutor(_MOST_THREADS, "wavetrim-client")
+
+
+def _renew_pool() -> None:
+    global _pool  # noqa: PLW0603 # a forked process has none of the threads
+    _pool = ThreadPoolExecutor(_MOST_THREADS, "wavetrim-client")
+
+
+os.register_at_fork(after_in_child=_renew_pool)
+
+
+def _in_thread(
+    method: Callable[Concatenate[Any, P], T],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """A method that awaits that of `self.blocking` in a thread."""
+
+    @functools.wraps(method)
+    async def call(self: Any, /, *arguments: P.args, **named: P.kwargs) -> T:
+        loop = asyncio.get_running_loop()
+        for name in _CALLBACKS:
+            if callable(function := named.get(name)):
+                named[name] = functools.partial(_call_in_loop, loop, function)
+        return await _run(functools.partial(method, self.blocking, *arguments, **named))
+
+    return call
+
+
+def _each_in_thread(
+    method: Callable[Concatenate[Any, P], Iterator[T]],
+) -> Callable[Concatenate[Any, P], AsyncIterator[T]]:
+    """A method that iterates over what that of `self.blocking` yields, in threads."""
+
+    @functools.wraps(method)
+    async def iterate(self: Any, /, *arguments: P.args, **named: P.kwargs) -> AsyncIterator[T]:
+        values = method(self.blocking, *arguments, **named)
+        end = object()
+        try:
+            while (value := await _run(lambda: next(values, end))) is not end:
+                yield value  # type: ignore[misc]  # it is not the end
+        finally:
+            await _run(values.close)  # type: ignore[attr-defined]  # they are generators
+
+    return iterate
+
+
+async def _run(function: Callable[[], T]) -> T:
+    """The result of a function that runs in a thread.
+
+    If the task is cancelled, the function is interrupted, and its end is waited for.
+    """
+    interruption = Interruption()
+
+    def work() -> T:
+        CURRENT.set(interruption)
+        return function()
+
+    done = asyncio.get_running_loop().run_in_executor(_pool, work)
+    try:
+        return await asyncio.shield(done)
+    except asyncio.CancelledError:
+        interruption.interrupt()
+        try:
+            await asyncio.wait([done])
+            done.exception()  # nobody else asks for it
+        except asyncio.CancelledError:  # once more: nothing is waited for any longer
+            interruption.interrupt()
+            done.cancel()
+        raise
+    except GeneratorExit:  # the loop is gone
+        interruption.interrupt()
+        done.cancel()
+        raise
+
+
+def _call_in_loop(
+    loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *arguments: Any
+) -> None:
+    """Call a function in the event loop, and wait for its end; raises what it raises."""
+
+    async def call() -> None:
+        function(*arguments)
+
+    asyncio.run_coroutine_threadsafe(call(), loop).result()
 
 
 class AsyncJob(PostedJob):
@@ -33,12 +129,12 @@ class AsyncJob(PostedJob):
         """When it starts and ends, as the service said when it was last asked."""
         return self.blocking.expected
 
-    status = in_thread(Job.status)
-    wait = in_thread(Job.wait)
-    result = in_thread(Job.result)
-    download = in_thread(Job.download)
-    set_priority = in_thread(Job.set_priority)
-    cancel = in_thread(Job.cancel)
+    status = _in_thread(Job.status)
+    wait = _in_thread(Job.wait)
+    result = _in_thread(Job.result)
+    download = _in_thread(Job.download)
+    set_priority = _in_thread(Job.set_priority)
+    cancel = _in_thread(Job.cancel)
 
 
 def _then(method: Callable[P, T], convert: Callable[[T], R]) -> Callable[P, R]:
@@ -108,24 +204,26 @@ class AsyncClient:
         """A job that was posted before; the service is not asked yet."""
         return AsyncJob(self.blocking.job(job_id))
 
-    empty = in_thread(Client.empty)
-    matmul = in_thread(Client.matmul)
-    matmul_with_details = in_thread(Client.matmul_with_details)
-    put = in_thread(Client.put)
-    get = in_thread(Client.get)
-    download = in_thread(Client.download)
-    matrix = in_thread(Client.matrix)
-    matrices = each_in_thread(Client.matrices)
-    delete = in_thread(Client.delete)
-    discard = in_thread(Client.discard)
-    submit = in_thread(_then(Client.submit, AsyncJob))
-    submit_many = in_thread(_then(Client.submit_many, lambda jobs: [AsyncJob(job) for job in jobs]))
-    map = each_in_thread(Client.map)
-    as_completed = each_in_thread(_as_completed)
-    jobs = each_in_thread(Client.jobs)
-    cancel = in_thread(Client.cancel)
-    cancel_labelled = in_thread(Client.cancel_labelled)
-    take_back = in_thread(Client.take_back)
-    plan = in_thread(Client.plan)
-    devices = in_thread(Client.devices)
-    health = in_thread(Client.health)
+    empty = _in_thread(Client.empty)
+    matmul = _in_thread(Client.matmul)
+    matmul_with_details = _in_thread(Client.matmul_with_details)
+    put = _in_thread(Client.put)
+    get = _in_thread(Client.get)
+    download = _in_thread(Client.download)
+    matrix = _in_thread(Client.matrix)
+    matrices = _each_in_thread(Client.matrices)
+    delete = _in_thread(Client.delete)
+    discard = _in_thread(Client.discard)
+    submit = _in_thread(_then(Client.submit, AsyncJob))
+    submit_many = _in_thread(
+        _then(Client.submit_many, lambda jobs: [AsyncJob(job) for job in jobs])
+    )
+    map = _each_in_thread(Client.map)
+    as_completed = _each_in_thread(_as_completed)
+    jobs = _each_in_thread(Client.jobs)
+    cancel = _in_thread(Client.cancel)
+    cancel_labelled = _in_thread(Client.cancel_labelled)
+    take_back = _in_thread(Client.take_back)
+    plan = _in_thread(Client.plan)
+    devices = _in_thread(Client.devices)
+    health = _in_thread(Client.health)

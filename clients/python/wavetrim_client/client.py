@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from .errors import ServiceBusy
 from .jobs import Jobs
-from .leases.leased_memory import LeasedMemory
+from .leases import LeasedMemory
 from .options import PlanQuestion, describe_options
 from .products import Products
 from .records import Health

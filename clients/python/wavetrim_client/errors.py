@@ -17,6 +17,7 @@ A proxy's 502 is a `ServiceUnreachable`, its 504 a `ServiceTimeout`.
 Arguments that are not valid raise `ValueError`; files that cannot be read or written, `OSError`.
 """
 
+import copyreg
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -26,12 +27,7 @@ class ClientError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The default would call `__init__` with the message alone, and most take other arguments.
-        return _make, (type(self), self.args), self.__dict__
-
-
-def _make(kind: type[ClientError], args: tuple[Any, ...]) -> ClientError:
-    """An error of a kind, without `__init__`: its other attributes come with its state."""
-    return kind.__new__(kind, *args)
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class ServiceUnreachable(ClientError):

@@ -1,20 +1,24 @@
 """Products in one call: in leases if possible, else with matrices that are sent and received."""
 
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .arrays import check_out, find_shape, read_operands
 from .downloads import receive_array
-from .leases.leased_memory import LeasedMemory
-from .leases.leased_products import multiply_in_leases
+from .errors import NotFound, ServiceRefused, ServiceTimeout, ServiceUnreachable
+from .leases import LeasedMemory
 from .npy import check_dtype, make_array_body
 from .options import MatmulOptions, describe_options
 from .records import Details
-from .wire.calls import Calls
+from .wire.calls import Calls, make_json_body
 from .wire.connection import Answer, Body, Request
+
+_COPIED_BYTES: Final = 2**20
+"""Operands of at least this size are copied into a lease; smaller ones are sent. Chosen."""
 
 
 class Products:
@@ -70,15 +74,80 @@ class Products:
             check_out(out, shape, wanted)
             reshaped = out.reshape(find_shape(operands[0].shape, operands[1].shape))
             matrix = reshaped if np.may_share_memory(reshaped, out) else None
-        found = multiply_in_leases(
-            self._calls, self._memory, matrices=operands, dtype=wanted, out=matrix, query=query
-        )
-        if found is None:
-            found = self._send_operands(operands, query, matrix)
-        product, details = found[0].reshape(shape), found[1]
+        found = self._multiply_in_leases(operands, wanted, query, matrix)
+        product, details = found or self._send_operands(operands, query, matrix)
+        product = product.reshape(shape)
         if out is not None and not np.may_share_memory(out, product):
             np.copyto(out, product)
         return product if out is None else out, details
+
+    def _multiply_in_leases(
+        self,
+        operands: Sequence[NDArray[Any]],
+        dtype: np.dtype[Any],
+        query: Mapping[str, Any],
+        out: NDArray[Any] | None,
+    ) -> tuple[NDArray[Any], Details] | None:
+        """The product of operands in leases; None if they are better sent, or there is no lease.
+
+        Args:
+            operands: A, B and, if beta is not 0, C.
+            dtype: Element type of the result.
+            query: The options of the product.
+            out: M x N, for the result; computed in place if it is in a lease, apart from operands.
+
+        Returns:
+            The result, which is a new array unless it was computed in place. A new one lies in a
+            lease if an operand does.
+        """
+        memory = self._memory
+        if not memory.offered or any(one.ndim > 2 or 0 in one.shape for one in operands):
+            return None
+        is_there = any(memory.find(one) is not None for one in operands)
+        target = out if out is not None and memory.find(out) is not None else None
+        size_bytes = sum(one.nbytes for one in operands)
+        if not is_there and target is None and size_bytes < _COPIED_BYTES:
+            return None
+        placed = [self._place(one) for one in operands]
+        if target is None or any(np.may_share_memory(target, one) for one in operands):
+            target = memory.obtain((operands[0].shape[0], operands[1].shape[1]), dtype)
+        named = [None if one is None else memory.find(one) for one in (*placed, target)]
+        details = None if None in named else self._multiply_there(named, query)
+        if details is None or target is None:
+            return None
+        return target if is_there or out is not None else target.copy(), details
+
+    def _place(self, matrix: NDArray[Any]) -> NDArray[Any] | None:
+        """A matrix in a lease: itself, or its copy."""
+        if self._memory.find(matrix) is not None:
+            return matrix
+        copy = self._memory.obtain(matrix.shape, matrix.dtype.newbyteorder("="))
+        if copy is not None:
+            np.copyto(copy, matrix)
+        return copy
+
+    def _multiply_there(self, named: Sequence[Any], query: Mapping[str, Any]) -> Details | None:
+        """Compute a product where its matrices lie; None if they must be sent after all."""
+        names = ("a", "b", "out") if len(named) == 3 else ("a", "b", "c", "out")
+        asked = {name: value for name, value in query.items() if name != "dtype"}
+        body = make_json_body({**dict(zip(names, named, strict=True)), **asked})
+
+        def read(answer: Answer) -> Details:
+            answer.receive()
+            return Details.read(answer.headers)
+
+        try:
+            return self._calls.receive(Request("POST", "/v1/matmul", body=body), read)
+        except NotFound:
+            self._memory.leave()  # the service was restarted, and its leases are gone
+            return None
+        except ServiceRefused:
+            raise
+        except BaseException as error:
+            self._memory.leave()  # the product may still be written
+            if isinstance(error, ServiceUnreachable) and not isinstance(error, ServiceTimeout):
+                return None
+            raise
 
     def _send_operands(
         self, operands: list[NDArray[Any]], query: dict[str, Any], out: NDArray[Any] | None

@@ -1,26 +1,37 @@
-"""`wavetrim calibrate`: measure this machine."""
+"""`wavetrim calibrate`: measure this machine, and by how much the same work differs meanwhile."""
 
+import statistics
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS, calibrate_gpus
+from wavetrim.scheduler.calibration.calibrate import calibrate_gpus
+from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import store_profile
+from wavetrim.service.cli import display
 from wavetrim.service.cli.exits import CommandFailed
 from wavetrim.service.cli.machine import check_folder, find_machine
-from wavetrim.service.cli.steadiness import (
-    MOST_SPREAD,
-    Runs,
-    describe_others,
-    read_core_times,
-    time_product,
-)
-from wavetrim.service.cli.terminal import display
-from wavetrim.service.cli.terminal.units import format_gflops, format_seconds
+from wavetrim.service.cli.units import format_gflops, format_seconds
+
+_MOST_SPREAD: Final = 0.15
+"""Largest spread of runs at which a machine's times are reliable; chosen."""
+
+_SIDE: Final = 1024
+_RUNS: Final = 3
+_PRODUCTS: Final = 7
+"""Products of a run, which is their median, so that an interrupted one does not count; chosen."""
+
+Runs = dict[str, list[float]]
+"""Seconds of each run of a product, by device."""
 
 
 def calibrate(*, profile_dir: Path | None = None, force: bool = False) -> None:
@@ -31,7 +42,7 @@ def calibrate(*, profile_dir: Path | None = None, force: bool = False) -> None:
     Later plans use this profile: those of the service from the next job on. It holds for this GPU,
     driver, libraries and number of threads. The same product is timed before and after: if its
     runs differ by more than 15%, predictions may be off by as much, and an existing profile is
-    kept. Other programs are reported if the system's counters show them at work.
+    kept.
 
     Options:
         force: Store the profile even if runs differ by more than 15%.
@@ -49,27 +60,20 @@ def calibrate(*, profile_dir: Path | None = None, force: bool = False) -> None:
     with (
         executor,
         display.announce_compiling(notes),
-        display.show_share(notes, "measure", seconds=CALIBRATION_SECONDS) as move,
+        display.show_share(notes, "measure") as move,
     ):
-        at_first = read_core_times()
-        time_product(executor, before, runs)
+        _time_product(executor, before, runs)
         measured = calibrate_gpus(
             open_executor,
             executor.devices,
             cache_dir=settings.kernel_cache_dir,
             report=lambda what, share: move(min(share, 0.95), what),
         )
-        time_product(executor, measured, runs)
-        others = describe_others(at_first, read_core_times())
+        _time_product(executor, measured, runs)
     output = display.open_output()
     for profile in measured.gpus or (measured,):
         _print_profile(profile, output)
-    if others:
-        notes.print(others, markup=False)
-    had_profile = before.measured_at is not None
-    check_steadiness(
-        runs, notes, saw_others=others is not None, had_profile=had_profile, force=force
-    )
+    check_steadiness(runs, notes, had_profile=before.measured_at is not None, force=force)
     for profile in measured.gpus or (measured,):
         path = store_profile(replace(profile, beside=()), settings.profile_dir)
         output.print(f"stored in {path}", markup=False, soft_wrap=True)
@@ -82,20 +86,32 @@ def calibrate(*, profile_dir: Path | None = None, force: bool = False) -> None:
             output.print(f"GPU to GPU: {joint.peer_gbytes_per_second:.1f} GB/s each way")
 
 
-def check_steadiness(
-    runs: Runs,
-    notes: Console,
-    *,
-    saw_others: bool,
-    had_profile: bool,
-    force: bool,
-) -> None:
+def _time_product(executor: Executor, profile: MachineProfile, runs: Runs) -> None:
+    """Add some runs of a product on the CPU and, if there is one, the GPU.
+
+    Args:
+        executor: Computes them.
+        profile: What plans are made from; F is given, so it hardly matters.
+        runs: The runs so far.
+    """
+    problem = GemmProblem(_SIDE, _SIDE, _SIDE)
+    a = np.ones((_SIDE, _SIDE), np.float32)
+    c = np.empty_like(a)
+    rows = {"CPU": _SIDE, **({"GPU": 0} if executor.devices else {})}
+    for name, f in rows.items():
+        plan = choose_plan(problem, profile, PlanOptions(f=f))
+        executor.run(plan, a, a, c)  # warms up
+        for _ in range(_RUNS):
+            seconds = [executor.run(plan, a, a, c).total_seconds for _ in range(_PRODUCTS)]
+            runs.setdefault(name, []).append(statistics.median(seconds))
+
+
+def check_steadiness(runs: Runs, notes: Console, *, had_profile: bool, force: bool) -> None:
     """Print by how much runs of the same product differed, and refuse unreliable ones.
 
     Args:
         runs: The runs.
         notes: Where it is printed.
-        saw_others: Whether the system's counters show that other programs were at work.
         had_profile: Whether there is an earlier profile.
         force: Whether unreliable runs are accepted in place of it.
 
@@ -106,17 +122,13 @@ def check_steadiness(
     shown = ", ".join(f"{name} {spread:.0%}" for name, spread in spreads.items())
     notes.print(f"runs of the same product, before and after, differ by: {shown}", markup=False)
     most = max(spreads.values())
-    if most <= MOST_SPREAD:
+    if most <= _MOST_SPREAD:
         return
-    cause = "other programs were at work" if saw_others else "no other program was seen at work"
-    told = (
-        f"runs differ by {most:.0%}, more than {MOST_SPREAD:.0%}, and {cause}: "
-        "predictions may be off by as much"
-    )
+    differ = f"runs differ by {most:.0%}, more than {_MOST_SPREAD:.0%}"
+    told = f"{differ}: predictions may be off by as much"
     if had_profile and not force:
         raise CommandFailed(f"{told}. The old profile is kept; --force stores this one")
-    advice = " Calibrate again when the machine is at rest." if saw_others else ""
-    notes.print(f"{told}.{advice}", markup=False)
+    notes.print(f"{told}. Calibrate again when the machine is at rest.", markup=False)
 
 
 def _print_profile(profile: MachineProfile, output: Console) -> None:

@@ -20,12 +20,11 @@ from rich.console import Console
 from wavetrim.client import Client
 from wavetrim.native.element_types import find_dtype, is_integer
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.service.cli import machine, options
+from wavetrim.service.cli import display, machine, options
 from wavetrim.service.cli.client import open_client
 from wavetrim.service.cli.comparison import Comparison, compare_product
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.local import LocalCluster, run_cluster, run_service
-from wavetrim.service.cli.terminal import display
 
 _BLOCKS: Final = 16
 """Row blocks of a product over nodes; chosen, so that each machine computes several."""

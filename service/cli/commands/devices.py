@@ -8,11 +8,10 @@ from rich.table import Table
 from wavetrim.kernels.device import explain_no_devices
 from wavetrim.scheduler.profile.machine import GpuModel
 from wavetrim.scheduler.profile.presets import PRESETS, describe_gpu
-from wavetrim.service.cli import options
+from wavetrim.service.cli import display, options
 from wavetrim.service.cli.client import open_client
 from wavetrim.service.cli.machine import find_machine
-from wavetrim.service.cli.terminal import display
-from wavetrim.service.cli.terminal.units import format_seconds
+from wavetrim.service.cli.units import format_seconds
 
 
 def devices(

@@ -33,9 +33,9 @@ from wavetrim.lab.reports.report import Report, write_report
 from wavetrim.lab.reports.table import Table as Figures
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.service.cli import display
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.machine import Machine, check_folder, find_machine
-from wavetrim.service.cli.terminal import display
 
 _Bench = TypeVar("_Bench", Bench, CpuBench)
 _Out = Annotated[Path, typer.Option(file_okay=False)]

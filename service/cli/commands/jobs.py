@@ -22,12 +22,11 @@ from rich.table import Table
 from rich.text import Text
 
 from wavetrim.client import Job, JobStatus
-from wavetrim.service.cli import options
+from wavetrim.service.cli import display, options
 from wavetrim.service.cli.client import ServiceOptions, find_job
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.matrix_files import check_output
-from wavetrim.service.cli.terminal import display
-from wavetrim.service.cli.terminal.units import format_seconds
+from wavetrim.service.cli.units import format_seconds
 
 _PAUSE_SECONDS: Final = 1.0
 """Between two looks at jobs that are watched; chosen."""

@@ -17,7 +17,7 @@ from sqlalchemy import Engine
 
 from wavetrim.service.cli import machine
 from wavetrim.service.cli.options import DataDir
-from wavetrim.service.cli.terminal.units import format_bytes, read_size
+from wavetrim.service.cli.units import format_bytes, read_size
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.storage.database.api_keys import (
     add_key,

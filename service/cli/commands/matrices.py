@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from wavetrim.service.cli import options
+from wavetrim.service.cli import display, options
 from wavetrim.service.cli.client import ServiceOptions, find_matrix, store_files
 from wavetrim.service.cli.matrix_files import check_output, open_matrix
-from wavetrim.service.cli.terminal import display
-from wavetrim.service.cli.terminal.units import format_bytes
+from wavetrim.service.cli.units import format_bytes
 
 
 def upload(files: Annotated[list[Path], options.existing()], *, service: ServiceOptions) -> None:

@@ -9,12 +9,10 @@ from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.engine.run import Runner
 from wavetrim.scheduler.errors import VerificationFailed
 from wavetrim.scheduler.execution.rows import Hooks, RowsDone
-from wavetrim.service.cli import options
-from wavetrim.service.cli.exits import CommandFailed, ExitCode
-from wavetrim.service.cli.interrupts import note_interrupts
+from wavetrim.service.cli import display, options
+from wavetrim.service.cli.exits import CommandFailed, ExitCode, note_interrupts
 from wavetrim.service.cli.machine import Machine, find_machine
 from wavetrim.service.cli.matrix_files import check_output, open_matrix, write_matrix
-from wavetrim.service.cli.terminal import display
 from wavetrim.service.jobs.operands import check_operands
 from wavetrim.service.jobs.stacks import fold
 

@@ -13,7 +13,7 @@ import typer
 import wavetrim
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.machine import count_threads, find_machine, load_machine_settings
-from wavetrim.service.cli.terminal.units import read_size
+from wavetrim.service.cli.units import read_size
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.ray_address import check_ray_address
 

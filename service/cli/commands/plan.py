@@ -10,11 +10,9 @@ from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, find_memory
 from wavetrim.scheduler.profile.store import is_elsewhere
 from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
-from wavetrim.service.cli import options
+from wavetrim.service.cli import display, options
 from wavetrim.service.cli.machine import find_machine
-from wavetrim.service.cli.terminal import display
-from wavetrim.service.cli.terminal.plot import draw_curve
-from wavetrim.service.cli.terminal.timeline import draw_timeline
+from wavetrim.service.cli.plot import draw_curve, draw_timeline
 from wavetrim.service.storage.arena.memory_limit import count_memory
 
 _PLOT_WIDTH: Final = 100

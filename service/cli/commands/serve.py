@@ -7,8 +7,7 @@ import typer
 
 from wavetrim.client import Client, ServiceUnreachable
 from wavetrim.service.cli import machine
-from wavetrim.service.cli.exits import CommandFailed, ExitCode
-from wavetrim.service.cli.interrupts import list_ends
+from wavetrim.service.cli.exits import CommandFailed, ExitCode, list_ends
 from wavetrim.service.cli.options import DataDir
 from wavetrim.service.settings import Settings
 

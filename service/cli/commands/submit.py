@@ -13,12 +13,11 @@ import typer
 from wavetrim.client import Client, Matrix
 from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.service.cli import options
+from wavetrim.service.cli import display, options
 from wavetrim.service.cli.client import ServiceOptions, find_matrix, store_files
 from wavetrim.service.cli.commands.jobs import wait_for_job
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.matrix_files import open_matrix
-from wavetrim.service.cli.terminal import display
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.operands import check_operands
 

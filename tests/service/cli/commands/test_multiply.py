@@ -92,16 +92,13 @@ def make_small(dtype: str = "float32", rows: int = 4, columns: int = 4) -> Array
         (make_small(), ["--f", "7"], "f is 7"),
         (make_small(), ["--kernel", "none"], "kernel is 'none'"),
         (make_small(), ["--accuracy", "odd"], "accuracy is 'odd'; it must be one of strict"),
-        (make_small(), ["--accuracy", "float64"], "accuracy is 'float64'"),
         (make_small(), ["--sms", "1"], "sms is 1; it must be left out: there is no GPU"),
         (make_small(), ["--beta", "1"], "c is None; it must be"),
         (make_small(), ["--alpha", "nan"], "alpha is nan; it must be a finite number"),
-        (make_small(), ["-o", "missing/C.npy"], "it must be in a folder that exists"),
         (make_small(), ["-o", "."], "it must be the name of an ordinary file"),
         (make_small(), ["-o", "/dev/null"], "it must be the name of an ordinary file"),
         (np.zeros(4, np.float32), [], "B.npy: shape is '(4,)'; it must be of 2 dimensions"),
         (np.zeros((4, 4), "longdouble"), [], "B.npy: descr is '<f16'"),
-        (np.zeros((4, 4), complex), [], "dtype of b is 'complex128'; it must be"),
     ],
 )
 def test_bad_input_names_field_value_and_limit(

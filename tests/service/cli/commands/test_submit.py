@@ -85,18 +85,11 @@ def test_refusals_end_with_2(server: RunningServer, tmp_path: Path) -> None:
         (["submit", "A.npy", "text.npy"], "format is 'text'"),
         (["submit", "A.npy", "missing.npy"], "B is 'missing.npy'; it must be a .npy file"),
         (["submit", "A.npy", "0123456789abcdef"], "0123456789abcdef"),
-        (["submit", "A.npy", "A.npy", "--f", "x"], "f is 'x'"),
-        (["submit", "A.npy", "A.npy", "--alpha", "nan"], "alpha is nan; it must be a finite"),
         (["submit", "A.npy", "A.npy", "--beta", "inf"], "beta is inf; it must be a finite"),
-        (["submit", "A.npy", "A.npy", "--accuracy", "x"], "accuracy is 'x'; it must be one of"),
         (["status", "nothing"], "'nothing'"),
         (["status", "--state", "odd"], "odd"),
         (["fetch", "nothing", "-o", "C.npy"], "'nothing'"),
-        (["fetch", "nothing", "-o", "missing/C.npy"], "in a folder that exists"),
         (["status", "--url", "localhost"], "--url is 'localhost'"),
-        (["status", "--url", "http://a..b"], "--url is 'http://a..b'"),
-        (["status", "--url", "http://h/é"], "--url is 'http://h/é'"),
-        (["status", "--url", "http://h/a b"], "--url is 'http://h/a b'"),
     ):
         refused = call(server, tmp_path, *arguments)
         assert refused.exit_code == ExitCode.REFUSED, arguments

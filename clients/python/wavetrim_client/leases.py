@@ -1,10 +1,19 @@
-"""Arrays in leases: where there is room for a new one, and how a product names one."""
+"""Leases: memory that this process and a service on the same host share, and the arrays in it.
 
+The service hands the memory over its own socket. A new array takes the first place with room for
+it, and a product names it by its lease and offset, so that no matrix is sent.
+"""
+
+import bisect
 import ctypes
+import fcntl
+import json
 import math
+import mmap
 import operator
 import os
 import socket
+import struct
 import threading
 import time
 import weakref
@@ -14,18 +23,24 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ..errors import ClientError, NotFound, Unauthorized
-from ..wire.calls import Calls
-from .lease import Lease, open_lease
+from .errors import ClientError, NotFound, ServiceUnreachable, Unauthorized
+from .wire.address import connect_unix
+from .wire.calls import Calls, make_json_body
+from .wire.connection import Request
 
-LEAST_LEASE_BYTES: Final = 16 * 2**20
-MOST_AHEAD_BYTES: Final = 2**30
+_LEAST_BYTES: Final = 16 * 2**20
+_MOST_AHEAD_BYTES: Final = 2**30
 """A new lease is as large as all others together, within these bounds (chosen), so that leases are
 few and few of their bytes are idle."""
 
 _ALIGNMENT_BYTES: Final = 4096
 _RETRY_SECONDS: Final = 5.0
 """How long no lease is asked for after a refusal; chosen."""
+
+_ANSWER_BYTES: Final = 4096
+_ANSWER_SECONDS: Final = 10.0
+_CREDENTIALS: Final = struct.Struct("3i")  # process, user, group
+_SEALS: Final = ("F_SEAL_SHRINK", "F_SEAL_GROW")
 
 
 class LeasedMemory:
@@ -50,7 +65,7 @@ class LeasedMemory:
         self._process = os.getpid()
         self._asks_again = 0.0
         is_local = calls.url.startswith("unix:")
-        self.offered = is_local and hasattr(socket, "MSG_CMSG_CLOEXEC")
+        self.offered = is_local and hasattr(socket, "SO_PEERCRED")
 
     def obtain(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any] | None:
         """A new array in a lease, or None if there is no room."""
@@ -101,7 +116,7 @@ class LeasedMemory:
         if time.monotonic() < self._asks_again:
             return False
         held_bytes = sum(lease.size_bytes for lease in self._leases)
-        ahead_bytes = min(MOST_AHEAD_BYTES, max(LEAST_LEASE_BYTES, held_bytes))
+        ahead_bytes = min(_MOST_AHEAD_BYTES, max(_LEAST_BYTES, held_bytes))
         for size_bytes in sorted({max(needed_bytes, ahead_bytes), needed_bytes}, reverse=True):
             try:
                 lease = open_lease(self._calls, size_bytes)
@@ -176,3 +191,109 @@ def _has_own_places(matrix: NDArray[Any]) -> bool:
         return True
     line = min(down, across) * ((columns if across <= down else rows) - 1) + item
     return bool(max(down, across) >= line)
+
+
+class Lease:
+    """Shared memory that belongs to the service until the connection is closed.
+
+    Attributes:
+        id: Its id, which products name.
+        size_bytes: Its length.
+        memory: The mapping, which ends with the last array in it.
+        address: Address of its first byte in this process.
+    """
+
+    def __init__(self, lease_id: str, connection: socket.socket, memory: mmap.mmap) -> None:
+        self.id = lease_id
+        self.size_bytes = len(memory)
+        self.memory = memory
+        self.address = ctypes.addressof(ctypes.c_uint8.from_buffer(memory))
+        self._taken: list[tuple[int, int]] = []  # first byte and end of each range, in order
+        self._connection = connection
+
+    def take(self, size_bytes: int) -> int | None:
+        """Take the first range that is free and long enough; returns its offset, or None."""
+        offset = 0
+        for begin, end in [*self._taken, (self.size_bytes, 0)]:
+            if begin - offset >= size_bytes:
+                bisect.insort(self._taken, (offset, offset + size_bytes))
+                return offset
+            offset = end
+        return None
+
+    def give(self, offset: int, size_bytes: int) -> None:
+        """Give a range back."""
+        self._taken.remove((offset, offset + size_bytes))
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a range is taken."""
+        return bool(self._taken)
+
+    def close(self) -> None:
+        """Give the memory back to the service; nobody may use it afterwards."""
+        self._connection.close()
+
+
+def open_lease(calls: Calls, size_bytes: int) -> Lease:
+    """Ask the service for memory, and map it.
+
+    Raises:
+        ServiceRefused: It has no leases, or no room for this one.
+        ServiceUnreachable: The service's socket for leases does not answer as it should.
+    """
+    body = make_json_body({"bytes": size_bytes})
+    grant = calls.ask(Request("POST", "/v1/leases", body=body))
+    try:
+        connection = connect_unix(grant["socket"], kind=socket.SOCK_SEQPACKET)
+        try:
+            _check_peer(connection)
+            connection.send(grant["token"].encode())
+            connection.settimeout(_ANSWER_SECONDS)
+            return _receive(connection, grant)
+        except BaseException:
+            connection.close()
+            raise
+    except (OSError, ValueError) as error:
+        raise ServiceUnreachable(calls.url, f"it hands no lease out: {error}") from error
+
+
+def _check_peer(connection: socket.socket) -> None:
+    """Make sure that the service is this user's, or the system's.
+
+    Raises:
+        ValueError: It is not.
+    """
+    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(packed)
+    if os.geteuid() not in (0, user) and user != 0:
+        raise ValueError(f"user is {user}; it must be {os.geteuid()} or 0")
+
+
+def _receive(connection: socket.socket, grant: dict[str, Any]) -> Lease:
+    packet, files, flags, _ = socket.recv_fds(connection, _ANSWER_BYTES, 1)
+    try:
+        answer = json.loads(packet) if packet else {}
+        if flags & socket.MSG_CTRUNC or len(files) != 1:
+            raise ValueError(f"{len(files)} descriptors came; it must be 1 ({answer})")
+        size_bytes = int(grant["bytes"])
+        _check_memory(files[0], size_bytes)
+        return Lease(grant["id"], connection, mmap.mmap(files[0], size_bytes))
+    finally:
+        for file in files:
+            os.close(file)
+
+
+def _check_memory(file: int, size_bytes: int) -> None:
+    """Make sure that the memory is as long as it should be and sealed: nobody can shorten it.
+
+    Reading memory that was cut off would crash this process.
+
+    Raises:
+        ValueError: It is not.
+    """
+    seals = fcntl.fcntl(file, fcntl.F_GET_SEALS)
+    missing = [name for name in _SEALS if not seals & getattr(fcntl, name)]
+    found_bytes = os.fstat(file).st_size
+    if missing or found_bytes < size_bytes:
+        raise ValueError(f"the memory lacks {missing}, or has {found_bytes} of {size_bytes} bytes")

@@ -4,17 +4,15 @@ import contextlib
 import json
 import logging
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
-    ProgressColumn,
     TaskID,
     TaskProgressColumn,
     TextColumn,
@@ -23,7 +21,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from wavetrim.service.cli.terminal.units import format_gflops, format_seconds
+from wavetrim.service.cli.units import format_gflops, format_seconds
 
 
 def open_output() -> Console:
@@ -172,57 +170,36 @@ def announce_compiling(console: Console) -> Iterator[None]:
 
 
 class _Announcement(logging.Handler):
-    """Shows the first record of each logger, and only that there are more."""
+    """Shows the first record of each logger: more of them follow, but users know by then."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
         self._console = console
-        self._counts: Counter[str] = Counter()
+        self._shown: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._counts[record.name] += 1
-        count = self._counts[record.name]
-        if count <= 2:
-            text = record.getMessage() if count == 1 else "… and others"
-            self._console.print(text, markup=False, soft_wrap=True)
+        if record.name not in self._shown:
+            self._shown.add(record.name)
+            self._console.print(record.getMessage(), markup=False, soft_wrap=True)
 
 
 _COMPILERS: Final = ("wavetrim.native.library", "wavetrim.kernels.compile")
 """The loggers of modules that compile."""
 
 
-class _TimedProgress(Progress):
-    """A bar that also moves with time, up to nine tenths, if the duration is known."""
-
-    def __init__(self, *columns: ProgressColumn, console: Console, seconds: float | None) -> None:
-        self._seconds = seconds  # read by the first rendering, which __init__ does
-        super().__init__(*columns, console=console)
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        for task in self.tasks if self._seconds else ():
-            assert self._seconds is not None
-            least = min(0.9, (task.elapsed or 0.0) / self._seconds)
-            task.completed = max(task.completed, least)
-        yield from super().get_renderables()
-
-
 @contextlib.contextmanager
-def show_share(
-    console: Console, words: str, *, seconds: float | None = None
-) -> Iterator[Callable[..., None]]:
+def show_share(console: Console, words: str) -> Iterator[Callable[..., None]]:
     """A progress bar of a share 0…1, which ends at 1 when the block succeeds.
 
     Args:
         console: Where it is shown.
         words: What is being done.
-        seconds: How long it takes, about, so that the bar also moves between shares.
 
     Yields:
         A function that moves it: by the share, and words on what is being done.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-    bar = _TimedProgress(*columns, TimeElapsedColumn(), console=console, seconds=seconds)
-    with bar as progress:
+    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
         task = progress.add_task(words, total=1.0)
 
         def move(share: float, what: str = "") -> None:

@@ -1,19 +1,22 @@
-"""A plot in characters of seconds over F, which shows why a plan's F was chosen.
+"""A plan in characters: its seconds over F, which show why F was chosen, and its timeline.
 
-The GPU part falls in steps, a wave at a time, the CPU part rises; the total is the longer of the
-two. The three have different characters, so the plot needs no colours. The axis of seconds need
+Over F the GPU part falls in steps, a wave at a time, the CPU part rises; the total is the longer of
+the two. The three have different characters, so the plot needs no colours. The axis of seconds need
 not begin at 0: it is chosen so that a wave is at least a line.
+
+In the timeline each queue has a line. A character is an interval of time, and its height shows how
+much of it the queue is busy, so a gap shows where one queue waits for another.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from rich.text import Text
 
 from wavetrim.scheduler.planning.plan import Prediction
-from wavetrim.service.cli.terminal.units import format_seconds
+from wavetrim.service.cli.units import format_seconds
 
 SHORTEST_WIDTH: Final = 24
 """Fewest characters of a line, for axes and labels."""
@@ -44,6 +47,9 @@ _STYLES: Final = {
     " ": "",
 }
 _LEGEND: Final = (f"{TOTAL} total", f"{GPU} GPU part", f"{CPU} CPU part", f"{CHOSEN} chosen F")
+
+_HEIGHTS: Final = " ▁▂▃▄▅▆▇█"
+_WORKS: Final = {"copy in": "yellow", "kernel": "green", "copy out": "blue", "cpu": "cyan"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +186,49 @@ def _label_columns(window: _Window, f: int, at_f: int) -> str:
     if start + len(chosen) < window.columns - len(last):
         line[-len(last) :] = last
     return "".join(line).rstrip()
+
+
+def draw_timeline(queues: Sequence[dict[str, Any]], *, width: int) -> Text:
+    """Draw each queue's busy times.
+
+    Args:
+        queues: When each queue is at work, as `/v1/plan` describes it.
+        width: Characters a line may have.
+
+    Returns:
+        A line for each queue, and one of seconds.
+    """
+    labels = _label_queues(queues)
+    indent = max(map(len, (*_WORKS, *labels))) + 1
+    columns = max(8, width - indent)
+    end = max(queue["spans"][-1]["end_seconds"] for queue in queues)
+    lines = []
+    for label, queue in zip(labels, queues, strict=True):
+        shares = _share_columns(queue, end / columns, columns)
+        bar = "".join(_HEIGHTS[_choose_height(share)] for share in shares)
+        lines.append(Text(label.ljust(indent)).append(bar.rstrip(), style=_WORKS[queue["queue"]]))
+    lines.append(Text(" " * indent + "0" + format_seconds(end).rjust(columns - 1)))
+    return Text("\n").join(lines)
+
+
+def _label_queues(queues: Sequence[dict[str, Any]]) -> list[str]:
+    """The name of each queue; of several GPUs, with the GPU's."""
+    several = len({queue["device"] for queue in queues} - {"cpu"}) > 1
+    name = "{device} {queue}" if several else "{queue}"
+    return ["CPU" if one["queue"] == "cpu" else name.format(**one) for one in queues]
+
+
+def _share_columns(queue: dict[str, Any], column_seconds: float, columns: int) -> list[float]:
+    """The share of each column's time that the queue is at work, 0…1."""
+    shares = [0.0] * columns
+    for span in queue["spans"]:
+        begin, end = (span[name] / column_seconds for name in ("begin_seconds", "end_seconds"))
+        for column in range(int(begin), min(int(end) + 1, columns)):
+            shares[column] += max(0.0, min(column + 1, end) - max(column, begin))
+    return [min(1.0, share) for share in shares]
+
+
+def _choose_height(share: float) -> int:
+    """The height of a share: 0 only for no work at all, so that a short copy is seen."""
+    most = len(_HEIGHTS) - 1
+    return 0 if share <= 0 else max(1, round(share * most))
