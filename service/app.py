@@ -52,7 +52,7 @@ ROUTERS: Final = tuple(
 
 bearer: Final = HTTPBearer(auto_error=False, description="An API key or a token.")
 """FastAPI's dependency of every /v1 and /v2 call. It only describes the key in the OpenAPI
-document: `checks.check_key` has checked it before."""
+document: `checks.check_caller` has checked it before."""
 
 _DESCRIPTION = """Multiplies matrices on the GPU and the CPU at once, split where the waves end.
 

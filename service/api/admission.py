@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wavetrim.service.api.calls import BodyRoute, Call
-from wavetrim.service.api.checks import CHECKS, ENTERED, TENANT, needs_key
+from wavetrim.service.api.checks import TENANT, check_caller, check_host, check_query, needs_key
 from wavetrim.service.api.problem_kinds import REFUSALS
 from wavetrim.service.api.problems import METHODS, answer_incident, describe_refusal, list_methods
 from wavetrim.service.telemetry.logs import FIELDS, request_id, take_request_id
@@ -85,7 +85,7 @@ class RequestLog:
             with suppress(ClientDisconnect):
                 await answer_incident(incident)(scope, receive, send_with_id)
         finally:
-            if ENTERED in scope:
+            if TENANT in scope:
                 scope["app"].state.frame.descriptors.leave(scope[TENANT].name)
             self._record(scope, status or _DISCONNECTED, time.perf_counter() - began)
             request_id.reset(tokens[0])
@@ -147,8 +147,11 @@ class Admission:
         route = self._find_route(scope, "GET" if is_head else scope["method"])
         call = Call(scope, receive, send)
         try:
-            for check in CHECKS:
-                await check(call)
+            needs_host = scope["http_version"] == "1.1"
+            hosts = call.headers.getlist("host")
+            check_host(hosts, call.frame.settings, is_needed=needs_host)
+            await check_caller(call)
+            await check_query(call)
             if route is not None:
                 await route.answer(call)
                 return

@@ -211,14 +211,15 @@ def read_query(model: type[Model], query_string: bytes) -> Model:
         raise refuse(error, "query") from error
 
 
-def refuse(error: ValidationError, *place: str) -> RequestValidationError:
+def refuse(error: ValidationError, *location: str) -> RequestValidationError:
     """The error that FastAPI's routes raise for fields that break a schema.
 
     Args:
         error: The error from pydantic.
-        place: Where in the request the fields are: "query", "path" or "body", and names below it.
+        location: Where in the request the fields are: "query", "path" or "body", and names
+            below it.
     """
     broken: list[Mapping[str, Any]] = [
-        {**one, "loc": (*place, *one["loc"])} for one in error.errors(include_url=False)
+        {**one, "loc": (*location, *one["loc"])} for one in error.errors(include_url=False)
     ]
     return RequestValidationError(broken)

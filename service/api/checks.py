@@ -1,11 +1,10 @@
 """The checks of a request, in their order. Each is a function that refuses or passes on.
 
-1. Its connection is not one too many (`check_connections`).
-2. Its head is within limits (`find_body`, `check_head`, `check_size`). `wire/` calls these
+1. Its head is within limits (`find_body`, `check_head`, `check_size`). `wire/` calls these
    while the head is read, before there is a request.
-3. Its host, its key and the key's scope, its caller's share, its query: `CHECKS`, for which
-   `admission` calls it before any byte of a body is received.
-4. Its body: media type, coding and length (`check_content`, `check_length`), and the key that
+2. Its host, its caller and its query (`check_host`, `check_caller`, `check_query`): `admission`
+   calls these before any byte of a body is received.
+3. Its body: media type, coding and length (`check_content`, `check_length`), and the key that
    makes it one of a kind (`check_idempotency`). The route that takes a body asks for these.
 
 Then the route checks what only it knows: quotas of bytes (`tenants/`), sizes, and shapes.
@@ -13,7 +12,7 @@ Then the route checks what only it knows: quotas of bytes (`tenants/`), sizes, a
 
 import hmac
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
@@ -26,7 +25,6 @@ from wavetrim.service.api.problems import is_protocols
 from wavetrim.service.errors import (
     BodyTooLarge,
     ContentRefused,
-    Crowded,
     FieldProblem,
     HeadTooLarge,
     HostAmbiguous,
@@ -63,10 +61,8 @@ MAX_KEY_CHARACTERS: Final = 255
 """The longest Idempotency-Key."""
 
 TENANT: Final = "wavetrim.tenant"
-"""Key of a request's tenant in its ASGI scope, once its key was checked."""
-
-ENTERED: Final = "wavetrim.entered"
-"""Key that is in a request's ASGI scope once the tenant's connections count it."""
+"""Key of a request's tenant in its ASGI scope, once its key was checked and the tenant's
+connections count it."""
 
 _AUTHORITY_END: Final = re.compile(rb"[/?#]")
 
@@ -78,24 +74,7 @@ _HOST: Final = re.compile(
 _KEY: Final = re.compile(rf"[\x20-\x7e]{{1,{MAX_KEY_CHARACTERS}}}")
 
 
-# 1. The connection.
-
-
-def check_connections(count: int, most: int | None) -> None:
-    """No more connections are open than may be.
-
-    Args:
-        count: How many there are, with the new one.
-        most: How many may be; None for any number.
-
-    Raises:
-        Crowded: There are more.
-    """
-    if most is not None and count > most:
-        raise Crowded("connections", count, f"at most {most} (max_connections)")
-
-
-# 2. The head.
+# 1. The head.
 
 
 def check_head(
@@ -178,60 +157,59 @@ def take_authority(url: bytes, headers: list[tuple[bytes, bytes]]) -> None:
         headers[:] = [(name, authority if name == b"host" else value) for name, value in headers]
 
 
-# 3. Host, key, scope, share and query.
+# 2. Host, caller and query.
 
 
-async def check_host(call: "Call") -> None:
+def check_host(hosts: Sequence[str], settings: Settings, *, is_needed: bool) -> None:
     """The Host header is there once, and names loopback if the service has no key.
 
     Without a key the service listens on loopback only. So a web page that rebinds its own host name
     to 127.0.0.1 is refused. If the target of a request is a whole URL, `wire/` has replaced the
     header by the URL's host.
 
+    Args:
+        hosts: The request's Host headers.
+        settings: The service's settings.
+        is_needed: Whether the request's version of HTTP asks for the header, as 1.1 does.
+
     Raises:
-        HostAmbiguous, HostRefused: As `check_hosts`.
+        HostAmbiguous: There are several, and proxies may pick another one than the service; or
+            there is none although it is needed (RFC 9112, section 3.2).
+        HostRefused: The service has no API key, and the header does not name this machine.
     """
-    is_needed = call.scope["http_version"] == "1.1"
-    check_hosts(call.headers.getlist("host"), call.frame.settings, is_needed=is_needed)
+    if len(hosts) > 1 or (is_needed and not hosts):
+        raise HostAmbiguous("Host", list(hosts), "one header")
+    if settings.names_callers or not hosts:
+        return  # HTTP/1.0 without the header, as of a load balancer's check: no browser sends that
+    if not _names_loopback(hosts[0], settings.host):
+        limit = "localhost or a loopback address, until the service has a WAVETRIM_API_KEY"
+        raise HostRefused("Host", hosts[0], limit)
 
 
-async def check_key(call: "Call") -> None:
-    """The key or token is valid; from then on the call has a tenant. Some paths need no key.
+async def check_caller(call: "Call") -> None:
+    """The call's key or token is valid, has the call's scope, and a connection left for it.
+
+    From then on the call has a tenant, whose connections count it until it ends (`admission`). GET
+    and HEAD read, all else computes. Some paths need no key.
 
     Raises:
         Unauthorized: The service has keys, and the call has no valid key or token.
         IssuerAway: Its token cannot be checked now.
+        ScopeMissing: The key is for other calls.
+        QuotaReached: The tenant has as many connections as it may.
     """
-    if needs_key(call.scope["path"], call.frame.settings):
-        call.scope[TENANT] = await find_tenant(call)
-
-
-async def check_scope(call: "Call") -> None:
-    """The key has the scope of the call: GET and HEAD read, all else computes.
-
-    Raises:
-        ScopeMissing: It has not.
-    """
-    tenant: Tenant | None = call.scope.get(TENANT)
     method, path = call.scope["method"], call.scope["path"]
+    if not needs_key(path, call.frame.settings):
+        return
+    tenant = await find_tenant(call)
     only_looks = method in ("GET", "HEAD") or path == "/v2/repository/index"
     needed = "read" if only_looks else "compute"
     if path == "/metrics":  # it tells of all callers
         needed = "admin"
-    if tenant is not None and not tenant.allows(needed):
+    if not tenant.allows(needed):
         raise ScopeMissing("scope", ",".join(sorted(tenant.scopes)), f"{needed} or admin")
-
-
-async def check_share(call: "Call") -> None:
-    """The caller has a connection left for this request, until that ends (`admission`).
-
-    Raises:
-        QuotaReached: It has as many as it may.
-    """
-    tenant: Tenant | None = call.scope.get(TENANT)
-    if tenant is not None:
-        call.frame.descriptors.enter(tenant.name)
-        call.scope[ENTERED] = True
+    call.frame.descriptors.enter(tenant.name)
+    call.scope[TENANT] = tenant
 
 
 async def check_query(call: Request) -> None:
@@ -257,38 +235,6 @@ async def check_query(call: Request) -> None:
         seen.add(name)
 
 
-CHECKS: Final[Sequence[Callable[["Call"], Awaitable[None]]]] = (
-    check_host,
-    check_key,
-    check_scope,
-    check_share,
-    check_query,
-)
-"""What a request passes before its body is received, in order."""
-
-
-def check_hosts(hosts: Sequence[str], settings: Settings, *, is_needed: bool) -> None:
-    """A request names one host, and an allowed one.
-
-    Args:
-        hosts: The request's Host headers.
-        settings: The service's settings.
-        is_needed: Whether the request's version of HTTP asks for the header, as 1.1 does.
-
-    Raises:
-        HostAmbiguous: There are several, and proxies may pick another one than the service; or
-            there is none although it is needed (RFC 9112, section 3.2).
-        HostRefused: The service has no API key, and the header does not name this machine.
-    """
-    if len(hosts) > 1 or (is_needed and not hosts):
-        raise HostAmbiguous("Host", list(hosts), "one header")
-    if settings.names_callers or not hosts:
-        return  # HTTP/1.0 without the header, as of a load balancer's check: no browser sends that
-    if not _names_loopback(hosts[0], settings.host):
-        limit = "localhost or a loopback address, until the service has a WAVETRIM_API_KEY"
-        raise HostRefused("Host", hosts[0], limit)
-
-
 @lru_cache(maxsize=64)
 def _names_loopback(host: str, own_name: str) -> bool:
     found = _HOST.fullmatch(host)
@@ -309,7 +255,7 @@ def needs_key(path: str, settings: Settings) -> bool:
 
 
 async def find_tenant(call: "Call") -> Tenant:
-    """Who makes a call, by the key or token in its headers; raises as `check_key`."""
+    """Who makes a call, by the key or token in its headers; raises as `check_caller`."""
     settings, keys, tokens = call.frame.settings, call.frame.keys, call.frame.tokens
     if not settings.names_callers and keys.empty:
         return ONE_TENANT
@@ -328,7 +274,7 @@ async def find_tenant(call: "Call") -> Tenant:
     return key.tenant
 
 
-# 4. The body.
+# 3. The body.
 
 
 def check_content(headers: Headers, media_types: Collection[str] = ()) -> tuple[str, int | None]:

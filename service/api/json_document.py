@@ -58,10 +58,10 @@ def _has_more(content: bytes, mark: bytes, most: int) -> bool:
     """Whether there are more marks than that: where they are rare, much faster than counting."""
     if mark == b",":
         return content.count(mark) > most
-    place = -1
+    position = -1
     for _ in range(most + 1):
-        place = content.find(mark, place + 1)
-        if place < 0:
+        position = content.find(mark, position + 1)
+        if position < 0:
             return False
     return True
 

@@ -237,8 +237,8 @@ def _say_broken(detail: dict[str, Any], broken: dict[str, Any]) -> str:
 def _describe_broken(detail: dict[str, Any]) -> dict[str, Any]:
     if detail["type"] == "json_invalid":
         return _describe_no_json(detail)
-    place = [str(part) for part in detail["loc"]]
-    field = to_wire(".".join(place[1:]) or place[0])
+    names = [str(part) for part in detail["loc"]]
+    field = to_wire(".".join(names[1:]) or names[0])
     missing = detail["type"] == "missing"
     value = None if missing else to_wire(detail.get("input"))
     return {
@@ -249,8 +249,8 @@ def _describe_broken(detail: dict[str, Any]) -> dict[str, Any]:
 
 
 def _describe_no_json(detail: dict[str, Any]) -> dict[str, Any]:
-    """The place where a document is not JSON, and the reason, from FastAPI's two members."""
+    """Where a document is not JSON, and the reason, from FastAPI's two members."""
     reason = detail.get("ctx", {}).get("error", detail["msg"])
-    place = detail["loc"][-1] if detail["loc"] else None
-    where = f" at character {place}" if isinstance(place, int) else ""
+    position = detail["loc"][-1] if detail["loc"] else None
+    where = f" at character {position}" if isinstance(position, int) else ""
     return {"field": "body", "value": f"broken{where}", "limit": f"JSON ({reason})"}

@@ -5,13 +5,13 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from wavetrim.scheduler.engine.messages import Message
+from wavetrim.scheduler.engine.messages import FINAL_TYPES, Message
 from wavetrim.scheduler.errors import ProfileError
 from wavetrim.service.engine.process import EngineProcess
-from wavetrim.service.engine.runs import Runs
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +36,14 @@ class Watch:
     ping_seconds: float = 2.0
     silence_seconds: float = 30.0
     stop_seconds: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A product that the process was given: its number, which tells its tries apart."""
+
+    number: int
+    take: Callable[[Message], None]
 
 
 class Supervisor(ABC):
@@ -81,7 +89,8 @@ class Supervisor(ABC):
         self._gone = asyncio.Event()
         self._gone.set()
         self._greeted = asyncio.Event()
-        self._runs = Runs()
+        self._runs: dict[str, _Run] = {}
+        self._begun_runs = 0
         self._reason: str | None = None
         self._heard = 0.0
         self._proved = False
@@ -139,7 +148,9 @@ class Supervisor(ABC):
                 process is gone, since until then it may write to the product's memory.
         """
         assert self._process is not None, "runs are started while the process is ready"
-        self._process.send({**message, "number": self._runs.begin(message["job"], take)})
+        self._begun_runs += 1
+        self._runs[message["job"]] = _Run(self._begun_runs, take)
+        self._process.send({**message, "number": self._begun_runs})
 
     def send(self, message: Message, files: Sequence[int] = ()) -> None:
         """Send a message that is no run; it is handled after the runs that were started."""
@@ -148,9 +159,9 @@ class Supervisor(ABC):
 
     def cancel(self, job_id: str) -> None:
         """Ask the process to stop a run; its final message follows, and may still be success."""
-        number = self._runs.find_number(job_id)
-        if self._process is not None and number is not None:
-            self._process.control({"type": "cancel", "job": job_id, "number": number})
+        run = self._runs.get(job_id)
+        if self._process is not None and run is not None:
+            self._process.control({"type": "cancel", "job": job_id, "number": run.number})
 
     async def restart(self, reason: str) -> None:
         """Kill the process and wait until it is gone; a new one is started."""
@@ -257,30 +268,28 @@ class Supervisor(ABC):
             self.take_other(message)
 
     def _take_run_message(self, message: Message) -> None:
-        if self.state == "stopping" or self._runs.find_number(message["job"]) is None:
+        run = self._runs.get(message["job"])
+        if self.state == "stopping" or run is None:
             return  # when the service stops, runs end once the process is gone: see `_end_runs`
         if message["type"] == "succeeded":
             self._proved = True
         if message.get("poisoned"):
             self._ready.clear()  # the process is about to end itself
-        self._runs.take(message)
+        if message["type"] in FINAL_TYPES:
+            del self._runs[message["job"]]
+        run.take(message)
 
     async def _watch_process(self, process: EngineProcess) -> None:
-        """Wait until the process ends; end it when it falls silent."""
+        """Ping the process until it ends; end it when it falls silent."""
         self._heard = time.monotonic()
-        watchdog = asyncio.create_task(self._ping(process), name="engine-watchdog")
-        try:
-            await process.closed.wait()
-        finally:
-            watchdog.cancel()
-
-    async def _ping(self, process: EngineProcess) -> None:
-        while True:
+        while not process.closed.is_set():
             process.control({"type": "ping"})
-            await asyncio.sleep(self._watch.ping_seconds)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._watch.ping_seconds):
+                    await process.closed.wait()
             if time.monotonic() - self._heard > self._watch.silence_seconds:
                 self._end_process(f"silent for {self._watch.silence_seconds:g} s")
-                return
+                await process.closed.wait()
 
     def _end_process(self, reason: str) -> None:
         if self._process is not None:
@@ -293,7 +302,11 @@ class Supervisor(ABC):
         self._process = None
         self._ready.clear()
         self._gone.set()
-        self._runs.fail_all(f"{self._name} ended: {reason}")
+        text = f"{self._name} ended: {reason}"
+        failure = {"type": "failed", "kind": "engine", "message": text}
+        runs, self._runs = self._runs, {}
+        for job_id, run in runs.items():
+            run.take({**failure, "retryable": True, "poisoned": False, "job": job_id})
         self.on_gone()
 
 

@@ -22,7 +22,7 @@ from wavetrim.scheduler.engine.messages import (
     encode_message,
 )
 from wavetrim.service.api.calls import read_query
-from wavetrim.service.api.checks import check_hosts, check_idempotency
+from wavetrim.service.api.checks import check_host, check_idempotency
 from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.matrices.conditions import parse_range
 from wavetrim.service.api.problem_kinds import REFUSALS
@@ -181,9 +181,9 @@ def _check_cursor(data: bytes) -> None:
         raise Fault(f"{data!r} is {mark}")
 
 
-def _check_hosts(data: bytes) -> None:
+def _check_host(data: bytes) -> None:
     hosts = [part.decode("latin-1") for part in data.split(b"\n")]
-    check_hosts(hosts, _SETTINGS, is_needed=True)
+    check_host(hosts, _SETTINGS, is_needed=True)
 
 
 _FIELDS: Final[tuple[Callable[[bytes], Any], ...]] = (
@@ -191,7 +191,7 @@ _FIELDS: Final[tuple[Callable[[bytes], Any], ...]] = (
     _check_digest,
     _check_cursor,
     lambda data: check_idempotency(data.decode("latin-1")),
-    _check_hosts,
+    _check_host,
     lambda data: read_query(MatmulQuery, data).options,
     lambda data: read_query(PlanQuery, data).options,
     lambda data: read_query(StoreQuery, data),

@@ -19,7 +19,7 @@ from wavetrim.service.api.checks import NPY_TYPES
 from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.products.leased_schemas import LeasedMatrix, LeasedProduct
 from wavetrim.service.api.products.leases import check_unix
-from wavetrim.service.api.products.product import compute, describe_product
+from wavetrim.service.api.products.product import compute, describe_product, make_request
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import ShapesDiffer
 from wavetrim.service.jobs.operands import check_operands
@@ -39,7 +39,7 @@ async def answer_leased(call: Call) -> None:
     parts.products.check_admission(tenant.name)
     product = read_product(await call.receive_document())
     with ExitStack() as stack:
-        request, extents = place_product(product, parts.leases, tenant.sees)
+        request, extents = find_product(product, parts.leases, tenant.sees)
         for extent in extents:
             stack.callback(extent.hold("request").release)
         message = await compute(call, request, extents)
@@ -61,7 +61,7 @@ def read_product(content: bytes) -> LeasedProduct:
         raise refuse(error, "body") from error
 
 
-def place_product(
+def find_product(
     product: LeasedProduct, leases: Leases, owner: str | None = None
 ) -> tuple[RunRequest, tuple[Extent, ...]]:
     """Find a product's matrices in their leases, and check that they fit.
@@ -83,10 +83,10 @@ def place_product(
     operands: dict[str, Operand | None] = dict.fromkeys(named)
     matrices = (product.out, *named.values())
     used = {one.lease: leases.get(one.lease, owner) for one in matrices if one is not None}
-    out, target = _place("out", product.out, used[product.out.lease])
+    out, target = _find_operand("out", product.out, used[product.out.lease])
     for name, matrix in named.items():
         if matrix is not None:
-            operands[name], elements = _place(name, matrix, used[matrix.lease])
+            operands[name], elements = _find_operand(name, matrix, used[matrix.lease])
             if used[matrix.lease] is used[product.out.lease] and _overlap(target, elements):
                 raise FieldProblem("out", _show(product.out), f"apart from {name}, {_show(matrix)}")
     a, b, c = operands.values()
@@ -97,14 +97,14 @@ def place_product(
     )
     if (out.rows, out.columns) != (problem.m, problem.n):
         raise ShapesDiffer("shape of out", product.out.shape, f"{(problem.m, problem.n)}")
-    request = RunRequest(
-        job="", a=a, b=b, c=c, out=out, alpha=product.alpha, beta=product.beta,
-        options=product.options, verify=product.verify, reports=False,
+    request = make_request(
+        [one for one in (a, b, c) if one is not None], out, alpha=product.alpha,
+        beta=product.beta, options=product.options, verify=product.verify,
     )  # fmt: skip
     return request, tuple(lease.extent for lease in used.values())
 
 
-def _place(name: str, matrix: LeasedMatrix, lease: Lease) -> tuple[Operand, NDArray[Any]]:
+def _find_operand(name: str, matrix: LeasedMatrix, lease: Lease) -> tuple[Operand, NDArray[Any]]:
     """A matrix as the engine finds it, and as an array of this process."""
     rows, columns = matrix.shape
     try:
@@ -121,10 +121,10 @@ def _place(name: str, matrix: LeasedMatrix, lease: Lease) -> tuple[Operand, NDAr
     elements: NDArray[Any] = np.ndarray(
         matrix.shape, matrix.dtype, lease.extent.view, matrix.offset_bytes, strides
     )
-    place = Operand(
+    operand = Operand(
         lease.extent.slab, matrix.offset_bytes, rows, columns, matrix.dtype, strides_bytes=strides
     )
-    return place, elements
+    return operand, elements
 
 
 def _overlap(one: NDArray[Any], other: NDArray[Any]) -> bool:

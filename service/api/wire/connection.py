@@ -19,7 +19,6 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from wavetrim.service.api.checks import (
-    check_connections,
     check_head,
     check_size,
     find_body,
@@ -105,11 +104,9 @@ class WireProtocol(HttpToolsProtocol):
         transport.set_write_buffer_limits(high=1, low=0)
         self._await_head()
         self._head_timer = self.loop.call_later(self.limits.head_seconds, self._check_late)
-        count = len(self.connections) + self.limits.count_missing()
-        try:
-            check_connections(count, self.limits.connections)
-        except Crowded as error:
-            most = self.limits.connections or 0
+        count, most = len(self.connections) + self.limits.count_missing(), self.limits.connections
+        if most is not None and count > most:
+            error = Crowded("connections", count, f"at most {most} (max_connections)")
             refuse(self, error, waits=count <= most + LINGERING_CONNECTIONS)
 
     def connection_lost(self, exc: Exception | None) -> None:
