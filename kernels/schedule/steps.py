@@ -1,7 +1,7 @@
 """The steps of a product: its launches in order, and the buffers of each.
 
-A `Cut` is three numbers, and the list of parts follows from it. The planner prices that list, and
-the pipeline runs it: a `Step` is a part with its buffers.
+A `Cut` is three numbers, and the list of parts follows from it. The planner predicts the time of
+that list, and the pipeline runs it: a `Step` is a part with its buffers.
 """
 
 from collections.abc import Iterator
@@ -20,9 +20,9 @@ class Cut(NamedTuple):
     """How a product is cut.
 
     Attributes:
-        first_rows: Rows of the first panel, which may go along K in parts while B arrives.
+        first_rows: Rows of the first panel, which may be computed in parts of K while B arrives.
         panel_rows: Rows of the panels after it; the last ones are smaller.
-        depth: Part of K that the first panel takes at a time: K to wait for all of B.
+        depth: Length of these parts; K to wait for all of B.
     """
 
     first_rows: int
@@ -51,10 +51,10 @@ class Step(NamedTuple):
 
     Attributes:
         rows: Rows of A and C.
-        columns: Columns of B and C, all that the full buffers hold.
+        columns: Columns of B and C, as many as the full buffers have.
         depth: Columns of A, rows of B.
         depth_offset: Offset of `depth` in the buffers of A and B.
-        buffer_depth: Columns of A and rows of B that the full buffers hold.
+        buffer_depth: Columns of A and rows of B that the full buffers have.
         a_slot: Buffer of A.
         b_slot: Buffer of B.
         c_slot: Buffer of C.
@@ -63,8 +63,8 @@ class Step(NamedTuple):
         loads_b: Whether to copy in B[depth, columns] first: `begins_b`, unless B is resident.
         first: Whether it is the first step of this part of C: β applies. Later steps add.
         last: Whether it is the last step of this part of C, which is then copied out.
-        follows: Index of the last step that uses what the buffers of A and B held before; copies in
-            wait for its kernel. -1 for none.
+        follows: Index of the last step that uses the earlier content of the buffers of A and B;
+            copies in wait for its kernel. -1 for none.
         c_follows: Likewise for the buffer of C; the kernel waits for its copy out.
     """
 
@@ -86,7 +86,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepPlan:
-    """The steps of one product and their buffers. A plan equals only itself."""
+    """The steps of one product and their buffers. It equals only itself."""
 
     cut: Cut
     steps: tuple[Step, ...]
@@ -114,7 +114,7 @@ def list_parts(problem: PanelProblem, cut: Cut, buffers: Buffers) -> Iterator[Pa
     """The parts of a product in order.
 
     Loops from the outermost: groups of columns (one group if B fits), panels of rows, K. The first
-    panel goes along K in parts, so the GPU starts when the first rows of B have arrived.
+    panel is computed in parts of K, so the GPU starts when the first rows of B have arrived.
 
     Args:
         problem: The product.

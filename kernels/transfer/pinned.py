@@ -1,8 +1,4 @@
-"""Page-locked memory, which the GPU reads and writes itself.
-
-Copies between such memory and the device need no staging: they run at the link's rate without a
-CPU core.
-"""
+"""Page-locked memory: the GPU copies it itself, at the link's rate, without a CPU core."""
 
 import contextlib
 import ctypes
@@ -66,8 +62,8 @@ def pin_array(shape: tuple[int, ...], dtype: DTypeLike) -> Matrix:
 def lock_matrix(matrix: Matrix) -> Iterator[Matrix]:
     """Page-lock an existing matrix while the context lasts.
 
-    This pays for matrices that are used several times: on an H200's host locking takes 23 ms a GiB,
-    and unlocking 13. Memory mapped from a file on disk cannot be locked.
+    This pays for matrices that are used several times: locking takes 23 ms a GiB and unlocking 13
+    (H200's host). Memory mapped from a file on disk cannot be locked.
 
     Raises:
         OperandError: The matrix is not contiguous.
@@ -87,7 +83,7 @@ def lock_region(address: int, size_bytes: int, *, device_index: int | None = Non
     """Page-lock existing memory for all GPUs, until `unlock_region`.
 
     Matrices within the region count as page-locked. A matrix across two regions does not: no copy
-    may span two registrations. The interpreter's lock is released meanwhile.
+    may span two registrations.
 
     Args:
         address: Begin of the region.
@@ -154,9 +150,9 @@ def is_locked(matrix: Matrix, address: int) -> bool:
 def locate(a: Matrix, b: Matrix, c: Matrix) -> tuple[tuple[int, int, int], bool]:
     """Addresses of three row-major matrices, and whether all of their memory was locked here.
 
-    Faster than `is_pinned`, because it does not ask CUDA, and calls no other function of Python.
+    Faster than `is_pinned`: it does not ask CUDA, and calls no function of Python.
     """
-    # NumPy's own way to the address is slower, but no call of Python.
+    # Not `find_address`, which is a call of Python.
     at_a: int = a.__array_interface__["data"][0]
     at_b: int = b.__array_interface__["data"][0]
     at_c: int = c.__array_interface__["data"][0]
