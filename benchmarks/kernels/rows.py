@@ -54,7 +54,7 @@ class Score:
 
 
 def make_rows(shape: Shape, scores: Mapping[KernelSpec, Score], sm_count: int) -> list[Row]:
-    """The rows of one contest; none without cuBLAS, as there is nothing to compare with.
+    """The rows of one contest; none without cuBLAS, because nothing is compared then.
 
     Args:
         shape: M, N, K.
@@ -97,7 +97,7 @@ def describe(results: Results[Row]) -> str:
 
 
 def read_kernel_results(folder: Path, gpu: str = "*") -> list[Results[Row]]:
-    """Every kernels-<gpu>.json of a folder, or that of one; the newest model first by its number.
+    """Every kernels-<gpu>.json of a folder, or one GPU's; the model of the highest number first.
 
     Files written before 2026-12 have kernels limited to some multiprocessors, too: these are
     ignored.
