@@ -1,4 +1,4 @@
-"""The README's table of what wavetrim brings: milliseconds beside NumPy, CuPy and PyTorch.
+"""The README's table of what wavetrim brings: its milliseconds, and NumPy's, CuPy's and PyTorch's.
 
 Products on a quiet and on a busy machine are from the newest results of an H100 that have them;
 those with the GPU limited to few multiprocessors are from its sweeps. For GPUs that were not there

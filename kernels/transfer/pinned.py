@@ -158,8 +158,8 @@ def locate(a: Matrix, b: Matrix, c: Matrix) -> tuple[tuple[int, int, int], bool]
     at_c: int = c.__array_interface__["data"][0]
     addresses = at_a, at_b, at_c
     for address, matrix in ((at_a, a), (at_b, b), (at_c, c)):
-        behind = bisect_left(_locked, (address + 1, 0))
-        before = _locked[max(0, behind - 1) : behind]
+        after = bisect_left(_locked, (address + 1, 0))
+        before = _locked[max(0, after - 1) : after]
         if not before or address + matrix.nbytes > before[0][1]:
             return addresses, False
     return addresses, True
@@ -167,8 +167,8 @@ def locate(a: Matrix, b: Matrix, c: Matrix) -> tuple[tuple[int, int, int], bool]
 
 def _find_region_end(address: int) -> int:
     """End of the last region locked here that begins at this address or before it; 0 for none."""
-    behind = bisect_left(_locked, (address + 1, 0))
-    before = _locked[max(0, behind - 1) : behind]  # empty if another thread unlocked it meanwhile
+    after = bisect_left(_locked, (address + 1, 0))
+    before = _locked[max(0, after - 1) : after]  # empty if another thread unlocked it meanwhile
     return before[0][1] if before else 0
 
 
