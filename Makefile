@@ -13,15 +13,15 @@ SHELL := /bin/sh
 UV := $(or $(shell command -v uv),.tools/uv/bin/uv)
 export UV_PYTHON_DOWNLOADS := never
 
-# It keeps what it has fetched in the home folder, or here where that cannot be written.
+# uv's cache is in the home folder, or here if that cannot be written.
 ifndef UV_CACHE_DIR
 export UV_CACHE_DIR := $(shell kept="$${XDG_CACHE_HOME:-$${HOME:-.tools}/.cache}/uv"; \
 	above=$$kept; while [ ! -e "$$above" ]; do above=$$(dirname "$$above"); done; \
 	if [ -w "$$above" ]; then realpath -m "$$kept"; else echo "$(CURDIR)/.tools/.cache/uv"; fi)
 endif
 
-# What is compiled is kept beside its source, whatever the caller's environment says: otherwise each
-# of the many processes that tests start compiles FastAPI and SQLAlchemy anew, for a second.
+# Python writes bytecode files, whatever the caller's environment says: otherwise each of the many
+# processes that tests start compiles FastAPI and SQLAlchemy anew, for a second.
 unexport PYTHONDONTWRITEBYTECODE
 
 # An NVIDIA driver is there: the gpu packages are worth their download. GPU=0|1 overrides.
@@ -61,7 +61,7 @@ help: ## list the commands
 demo: $(ENVIRONMENT) ## start a service, multiply two matrices over HTTP, check the product
 	@$(PY) -m wavetrim demo $(ARGS)
 
-demo-cluster: $(ENVIRONMENT) ## a product as jobs of row blocks over three nodes here, one of which is killed
+demo-cluster: $(ENVIRONMENT) ## a product as jobs of row blocks over three nodes here; one node is killed
 	@$(PY) -m wavetrim demo --nodes 3 --size 4096 $(ARGS)
 
 serve: $(ENVIRONMENT) ## run the service in the foreground (settings: docs/settings.md)
@@ -76,15 +76,16 @@ check: $(ENVIRONMENT) ## lint, format, types and layers
 	$(PY) -m mypy
 	$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
-# Files with tests of a mark: to collect the others takes ten seconds.
+# Files with tests of a mark: collecting the others takes ten seconds.
 marked = $(shell grep -rl 'mark\.$(1)' tests --include='test_*.py')
 
-# First those that look at times, alone. Then three files more than there are cores, as many wait for
-# a service; conftest.py says which begin. 5 is pytest's exit code where ARGS picks none of a kind.
-BESIDE = --numprocesses=$$(($$(nproc) + 3)) --dist=loadfile --no-loadscope-reorder
+# First the tests that measure times, alone. Then the others, in three processes more than there are
+# cores, as many of them wait for a service; conftest.py sets their order. 5 is pytest's exit code
+# where ARGS picks none of a kind.
+PARALLEL = --numprocesses=$$(($$(nproc) + 3)) --dist=loadfile --no-loadscope-reorder
 define run_tests
 	$(PY) -m pytest -m "serial and $(1)" $(or $(ARGS),$(call marked,serial)) || [ $$? -eq 5 ]
-	$(PY) -m pytest -m "not serial and $(1)" $(BESIDE) $(ARGS) || [ $$? -eq 5 ]
+	$(PY) -m pytest -m "not serial and $(1)" $(PARALLEL) $(ARGS) || [ $$? -eq 5 ]
 endef
 
 # C is compiled by zig's compiler, a wheel, as it is in the image.
@@ -100,7 +101,7 @@ test-all: test test-rest ## all tests that need no GPU
 test-gpu: $(ENVIRONMENT) ## the tests that need a CUDA GPU; fails without one
 	$(PY) -m pytest -m gpu $(call marked,gpu) $(ARGS)
 
-# Each for so long; `make -j 3 -O fuzz` runs them beside each other. SEED repeats a run.
+# Seconds of each fuzzer. `make -j 3 -O fuzz` runs them in parallel. SEED repeats a run.
 FUZZ_SECONDS = 600
 SEED = 1
 FUZZ = --seconds $(FUZZ_SECONDS) --seed $(SEED) $(ARGS)
@@ -121,16 +122,16 @@ bench: $(ENVIRONMENT) ## measure on this machine, into benchmarks/results/
 	$(if $(filter 1,$(GPU)),$(PY) -m benchmarks.kernels)
 	$(PY) -m benchmarks.host
 
-bench-host: $(ENVIRONMENT) ## measure products in host memory beside others' ways; GPUS=n, CONDITION=quiet|after-numpy|busy|half
+bench-host: $(ENVIRONMENT) ## compare products in host memory with CuPy's, PyTorch's and NumPy's; GPUS=n, CONDITION=quiet|after-numpy|busy|half
 	$(PY) -m benchmarks.host $(if $(CONDITION),--parts contest --conditions $(CONDITION)) $(if $(GPUS),--gpus $(GPUS)) $(ARGS)
 
-bench-http: $(ENVIRONMENT) ## measure products over HTTP beside peers
+bench-http: $(ENVIRONMENT) ## compare products over HTTP with plain FastAPI services
 	$(PY) -m benchmarks.http $(ARGS)
 
-bench-jobs: $(ENVIRONMENT) ## measure jobs: loads, a flood, rates, lists; ARGS="--baseline PATH" beside another checkout
+bench-jobs: $(ENVIRONMENT) ## measure jobs: loads, a flood, rates, lists; ARGS="--baseline PATH" compares another checkout
 	$(PY) -m benchmarks.jobs $(ARGS)
 
-bench-kernels: $(ENVIRONMENT) ## measure every kernel beside cuBLAS; needs a CUDA GPU
+bench-kernels: $(ENVIRONMENT) ## compare every kernel with cuBLAS; needs a CUDA GPU
 	$(PY) -m benchmarks.kernels $(ARGS)
 
 image-test: $(ENVIRONMENT) ## build the container image and run a multiplication in it
@@ -142,7 +143,7 @@ compose-test: $(ENVIRONMENT) ## start a cluster of two nodes in containers and m
 # --- keeping the repository ------------------------------------------------------------------
 
 .PHONY: readme figures explorer wheel wheel-test lock clean
-readme: $(ENVIRONMENT) figures ## write README.md's tables and sessions anew
+readme: $(ENVIRONMENT) figures ## rewrite README.md's tables and sessions
 	$(PY) -m docs.session
 
 figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from benchmarks/results/
@@ -151,7 +152,7 @@ figures: $(ENVIRONMENT) ## fill the tables of docs/ and draw its plots, from ben
 	$(PY) -m docs.ladder_tables
 	$(PY) -m docs.explorer_page
 
-explorer: $(ENVIRONMENT) ## write the wave explorer's recorded answers, its single file and its pictures anew (needs Chromium)
+explorer: $(ENVIRONMENT) ## rewrite the wave explorer's recorded answers, its single file and its pictures (needs Chromium)
 	$(PY) -m docs.recorded_answers
 	$(PY) -m docs.ladder_tables
 	$(PY) -m docs.explorer_page
@@ -161,7 +162,7 @@ explorer: $(ENVIRONMENT) ## write the wave explorer's recorded answers, its sing
 wheel: $(UV) ## build the wheel into dist/, the build tools hash-checked
 	$(UV) build --wheel --clear --require-hashes --build-constraints requirements/build.lock --out-dir dist
 
-wheel-test: wheel $(ENVIRONMENT) ## install that wheel beside its namesakes, use it, serve from it
+wheel-test: wheel $(ENVIRONMENT) ## install that wheel next to packages of the same names, use it, serve from it
 	UV="$(abspath $(UV))" $(PY) -m deploy.wheel_test dist/*.whl
 
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \

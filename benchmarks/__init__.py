@@ -1,8 +1,9 @@
-"""Measured comparisons with others, side by side: one run, one file.
+"""Measured comparisons with others: each run writes one file of results.
 
 `common/` is what all use; `kernels/` compares kernels, `host/` products in host memory, `http/` the
-service over sockets, `jobs/` its jobs; `verify/` counts what a product's check misses, `faults`
-what faults destroy. `figures` writes all of it into the pages, `settings` is one table of them.
+service over sockets, `jobs/` its jobs; `verify/` counts the wrong products that pass their check,
+`faults` what faults destroy. `figures` writes all results into the pages; `settings` is the table
+of settings.
 
 Arguments called `until` are values of time.perf_counter().
 """

@@ -24,7 +24,7 @@ FAULT_GROUPS: Final = {
 
 
 def render_faults(file: Path) -> str:
-    """What became of jobs and matrices under faults, below a line with the hardware."""
+    """The table of faults, below a line with the hardware."""
     document = json.loads(file.read_text(encoding="utf-8"))
     hardware, versions = document["hardware"], document["versions"]
     caption = (

@@ -1,4 +1,4 @@
-"""What becomes of accepted jobs and stored matrices under faults, each tried many times.
+"""What happens to accepted jobs and stored matrices under faults, each tried many times.
 
 Run `python -m benchmarks.faults`; no GPU is needed, and some faults need root, PostgreSQL or a C
 compiler. It writes benchmarks/results/faults.json: for each fault of `tests/faults` the number of
@@ -32,7 +32,7 @@ ROUNDS: Final = 200
 
 _OTHERS: Final = 40
 _SLOW: Final = 100
-"""Rounds for each try of a fault that is no signal, and of a slow one."""
+"""Rounds for one try of a fault that is not a signal, and for one of a slow fault."""
 
 
 def main() -> int:

@@ -43,7 +43,7 @@ class Blas:
 def find_blas() -> Blas | None:
     """Find a loaded OpenBLAS; None, after a warning, if none can be called.
 
-    No other tells the width of its integers, or has a thread limit that one thread sets for all.
+    Other libraries do not tell the width of their integers, or limit threads for one caller only.
     """
     entries = [entry for entry in threadpoolctl.threadpool_info() if entry["user_api"] == "blas"]
     # NumPy's own comes first: other packages, such as SciPy, may have loaded theirs.

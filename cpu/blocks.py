@@ -16,26 +16,26 @@ MAX_BLOCK_FLOPS: Final = 1 << 33  # operations
 """Largest block. Chosen: about a tenth of a second, so that a product can be cancelled."""
 
 ELEMENT_TERMS: Final = 12  # terms
-"""Cost to a thread of reading or writing an element that other threads used meanwhile, in terms of
-arithmetic. Chosen: on an H200's host 8 if it is in the caches, 20 if it is in memory (8 GB/s)."""
+"""Time to read or write an element that other threads used meanwhile, in multiply-adds. Chosen: on
+an H200's host 8 if the element is in the caches, 20 if it is in memory (8 GB/s)."""
 
 BLOCKS_PER_THREAD: Final = 4  # blocks
 """Most blocks of a thread, if all are LARGE. Chosen: cores differ in speed."""
 
 PACKING_WEIGHT: Final = 48  # rows or columns
-"""Cost for BLAS to pack a block's part of B (or A), in rows (or columns) of arithmetic. Chosen: 32
-on an H200's host, 4 to 12 on an EPYC with AVX-512."""
+"""Time for BLAS to pack a block's part of B (or A), in rows (or columns) that it computes in that
+time. Chosen: 32 on an H200's host, 4 to 12 on an EPYC with AVX-512."""
 
 MOST_TERMS: Final = 1 << 16  # terms, M N K
 """Largest product of any type but float32 and float64 that the calling thread computes alone;
 chosen."""
 
 LEAST_SHARED: Final = 4
-"""A product of fewer smallest blocks (MIN_BLOCK_TERMS) stays with one thread; chosen."""
+"""Least size of a product that threads share, in smallest blocks (MIN_BLOCK_TERMS); chosen."""
 
 LARGE: Final = 16
-"""Least size of blocks where a thread gets several, in smallest blocks (MIN_BLOCK_TERMS). Chosen:
-small ones pack more."""
+"""Least size of a block if a thread gets several, in smallest blocks (MIN_BLOCK_TERMS). Chosen:
+with smaller ones BLAS packs more."""
 
 ROW_QUANTUM = 16
 COLUMN_QUANTUM = 32
@@ -96,16 +96,15 @@ def cut_blocks(
 ) -> list[Block]:
     """Cut C[m,n] into blocks that cover it once, each with the whole of K.
 
-    Few rows against a wide B become column blocks, few columns become row blocks, and a product
-    too small to share stays one block.
+    Few rows and a wide B become column blocks, few columns become row blocks, and a product too
+    small to share stays one block.
 
     Args:
         m: Rows of A and C, at least 1.
         n: Columns of B and C, at least 1.
         k: Columns of A and rows of B, at least 1.
         threads: Threads that will take the blocks.
-        max_elements: Largest block in elements, where each block needs a temporary; None for no
-            limit.
+        max_elements: Largest block in elements, if blocks need temporaries; None for no limit.
 
     Returns:
         The blocks, row by row.
@@ -122,8 +121,8 @@ def cut_blocks(
 def cut_depth(m: int, n: int, k: int, *, threads: int) -> list[Block]:
     """Cut K for a product with a K much longer than M; [] if that is no gain.
 
-    Each thread then reads whole rows of B, as they lie in memory. That matters most if a thread's
-    block would have few columns, and so read a short piece of each row.
+    Each thread then reads whole rows of B. That matters most if its block would have few columns,
+    and so a short piece of each row.
 
     Returns:
         Blocks that all cover the whole of C, each with a part of K; their products are to be
@@ -178,7 +177,7 @@ def is_small(m: int, n: int, k: int, dtype: str) -> bool:
 
 
 def _rate_grid(m: int, n: int, threads: int, grid: tuple[int, int]) -> int:
-    """Time of a grid, in elements of C that one thread computes meanwhile."""
+    """Time of a grid, in elements of C that one thread computes in that time."""
     row_parts, column_parts = grid
     rows, columns = -(-m // row_parts), -(-n // column_parts)
     rounds = -(-row_parts * column_parts // threads)

@@ -29,13 +29,12 @@ class CpuPool:
     """Multiplies matrices in host memory with a fixed number of threads, the caller included.
 
     Several threads may call `multiply` at once; their blocks share the pool. Usable as a context
-    manager. Limits BLAS to one thread for the life of the process (see `limit_blas_threads`) unless
-    `lends_blas` is set.
+    manager. Limits BLAS to one thread until the process ends, unless `lends_blas` is set.
 
-    C threads compute float32, float64, bfloat16 and the complex types, if there are the C library
-    and a suitable BLAS, and BLAS accepts the layout of the matrices. As many Python threads compute
-    all other products. The library is compiled for the first product that is large enough for
-    several threads, or by `prepare`.
+    C threads compute float32, float64, bfloat16 and the complex types, if there are a C library and
+    an OpenBLAS, and BLAS accepts the layout of the matrices. As many Python threads compute all
+    other products. The library is compiled for the first product that is large enough for several
+    threads, or by `prepare`.
 
     Args:
         threads: Number of threads; None for `count_default_threads()`.
@@ -121,13 +120,13 @@ class CpuPool:
             c: C[M,N], any strides; writable, sharing no memory with A and B.
             alpha: Factor of the product; a whole number for integers.
             beta: Factor of C; a whole number for integers.
-            threads: Threads that take part, at least 1, the caller included; None for all. The
-                others sleep.
+            threads: Threads that compute, at least 1, the caller included; None for all. The others
+                sleep.
             progress: Called in the calling thread with the rows newly finished (elements of C
                 divided by N, so fractions occur); the calls add up to M.
             cancelled: Polled in the calling thread; True ends the product.
-            final: Called in the calling thread with all rows that are known not to be written
-                again. Only for products of C threads.
+            final: Called in the calling thread with all rows that will not be written again. Only
+                for products of C threads.
 
         Returns:
             Seconds of the product.
@@ -177,8 +176,8 @@ class CpuPool:
     def multiply_alone(self, a: Matrix, b: Matrix, c: Matrix, alpha: float, beta: float) -> None:
         """C ← αA·B + βC in the calling thread, for a small product (`blocks.is_small`).
 
-        As `multiply`, but only NumPy checks the operands if α = 1 and β = 0. It computes rightly
-        even a C that shares memory with A or B.
+        As `multiply`, but if α = 1 and β = 0, only NumPy checks the operands. Then C may share
+        memory with A or B.
 
         Raises:
             OperandError: NumPy refuses the operands.

@@ -1,4 +1,4 @@
-"""Widens float16, eight elements at a time where the CPU can; NumPy takes one by one."""
+"""Widens float16 eight elements at a time, if the CPU can; NumPy widens one at a time."""
 
 from pathlib import Path
 from typing import Final
@@ -10,7 +10,7 @@ from wavetrim.cpu.products import Matrix
 from wavetrim.native.library import load_library
 
 _LEAST_ELEMENTS: Final = 1 << 16
-"""Fewest elements for which the C library is used, which may have to be compiled; chosen."""
+"""Fewest elements for which C is used. Chosen: the library may have to be compiled."""
 
 
 def widen_halves(halves: Matrix, cache_dir: Path | None) -> Matrix:

@@ -22,7 +22,7 @@ def find_cpu_name() -> str:
 
 
 def find_core_cache_bytes() -> int:
-    """Size of the largest cache that a core has for itself; 0 if the kernel does not tell."""
+    """Size of the largest cache of a core's own; 0 if the kernel does not tell."""
     own = [size for level, size in _list_caches() if level <= _OWN_LEVELS]
     return max(own, default=0)
 

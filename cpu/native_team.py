@@ -51,7 +51,7 @@ class NativeTeam:
             b: B[K,N].
             c: C[M,N].
             prepared: The product for these layouts; not a small one.
-            threads: Threads that take part, the caller included.
+            threads: Threads that compute, the caller included.
             alpha: Factor of the product.
             beta: Factor of C.
             reports: Called with what is done; None for no reports.
@@ -99,7 +99,7 @@ class NativeTeam:
     def _compute_reported(
         self, call: int, reports: Reports, terms: int, rows: int, *, may_be_final: bool
     ) -> None:
-        """Compute a call's blocks one by one, and report them. `terms` are those of a row of C."""
+        """Compute a call's blocks one by one, and report them. `terms` are N · K, of a row of C."""
         library, report, is_on = self._pool.library, Report(), True
         progress, cancelled, final = reports
         try:
@@ -110,7 +110,7 @@ class NativeTeam:
                 if report.terms and progress is not None:
                     progress(report.terms / terms)
                 if report.terms and final is not None and may_be_final:
-                    # The rows above and below the blocks that are not finished.
+                    # The rows above and below the unfinished blocks.
                     above, below = range(report.open_start), range(report.open_stop, rows)
                     final(tuple(found for found in (above, below) if found))
         finally:
@@ -121,7 +121,7 @@ class NativeTeam:
     ) -> None:
         """C ← α·(partial sums) + βC, in a fixed order, so that results are repeatable.
 
-        That is a row of ones times all partial sums, each as a row: threads share it.
+        It is a product, which threads can share: a row of ones times the partial sums, each a row.
         """
         ones = np.ones((1, len(sums)), sums.dtype)
         if sums.dtype == c.dtype and c.flags.c_contiguous:
@@ -136,7 +136,7 @@ class NativeTeam:
 
 
 def _may_overlap(at: tuple[int, int, int], spans: tuple[int, ...]) -> bool:
-    """Whether the memory from C's first element to its last has any of A's or B's."""
+    """Whether the memory from C's first element to its last overlaps with A's or B's."""
     a, b, c = at
     last = c + spans[2]
     return (a < last and c < a + spans[0]) or (b < last and c < b + spans[1])

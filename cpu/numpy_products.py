@@ -1,8 +1,8 @@
 """Products that NumPy computes with BLAS's own threads, in a caller's process.
 
-Nothing of ours has to wake up for them, and after another product of NumPy, whose threads spin for
-a tenth of a second, they find their cores. Blocks are faster beside other programs, as a thread
-without a core delays only its own block, and where they write past the caches.
+For these our threads need not wake up. After another product of NumPy they are faster, too, because
+its threads spin for 0.1 s on the cores. Blocks are faster on a crowded machine, because a thread
+without a core delays only its own block, and if they write past the caches.
 """
 
 import time
@@ -19,30 +19,30 @@ from wavetrim.native.element_types import BLAS_DTYPES
 from wavetrim.native.tuned import STREAMED_ROW_BYTES
 
 _LOST_SECONDS: Final = 1e-3
-"""Time without its core from which on a product counts as crowded. Chosen, as in native/waiting.c;
-the same rule is applied here to BLAS's threads, also without a C library."""
+"""Least time without its core for which a product counts as a loss. Chosen, as in native/waiting.c,
+whose rule is applied here to BLAS's threads, also without a C library."""
 
 _CROWDED_SECONDS: Final = 0.1
-"""Time for which the machine is crowded after two such products in a row, and twice that after
-each further one; chosen, as there."""
+"""Time for which the machine counts as crowded after two losses in a row, doubled after each
+further one; chosen, as there."""
 
 _MOST_DOUBLINGS: Final = 4
-"""Most times that it is doubled; chosen, as there."""
+"""Most doublings; chosen, as there."""
 
 _SPINNING_SECONDS: Final = 0.1
-"""Time for which BLAS's threads look for another product, OpenBLAS's default. Meanwhile blocks that
+"""Time for which BLAS's threads spin after a product, OpenBLAS's default. Meanwhile blocks that
 write past the caches take 1.5 to 1.8 times as long as NumPy (H200, 16 cores; 314c86b)."""
 
 _SHARED_SECONDS: Final = 0.1e-3
-"""Least time of a product of which BLAS gives a part to its other threads; chosen."""
+"""Least time of a product that BLAS shares among its threads; chosen."""
 
 _LEAST_SHARED_BLOCKS: Final = 32
-"""Smallest blocks (MIN_BLOCK_TERMS) that threads share on a crowded machine. Chosen: a thread
-computes these in about the 3 ms for which another may wait for a core."""
+"""Least size of a product that threads share on a crowded machine, in smallest blocks
+(MIN_BLOCK_TERMS). Chosen: one thread computes it in the 3 ms that another may wait for a core."""
 
 
 class NumpyProducts:
-    """Computes products by NumPy, and knows which it should. Thread-safe.
+    """Computes products by NumPy, and decides which. Thread-safe.
 
     Args:
         threads: Threads that may compute; NumPy uses all cores.
@@ -56,19 +56,19 @@ class NumpyProducts:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether products of NumPy have lately lost their cores to threads of others."""
+        """Whether products of NumPy have lately lost their cores to other threads."""
         return time.monotonic() < self._crowded_until
 
     @property
     def are_spinning(self) -> bool:
-        """Whether BLAS's threads have lately computed a product here, and look for the next."""
+        """Whether BLAS's threads have lately computed a product here, and still spin."""
         return time.monotonic() < self._spinning_until
 
     def suit(self, m: int, n: int, k: int, dtype: np.dtype[Any]) -> bool:
         """Whether NumPy computes A[m,k]·B[k,n] at least as fast as blocks."""
         if dtype not in BLAS_DTYPES:
             return False
-        if self.is_crowded:  # then in one thread
+        if self.is_crowded:  # then NumPy computes in one thread
             return count_useful(m, n, k) < _LEAST_SHARED_BLOCKS
         ends_soon = 2 * m * n * k <= self._most_flops
         if not self._is_free or not ends_soon or k == 1:  # NumPy has one thread for K = 1
@@ -79,7 +79,7 @@ class NumpyProducts:
         """C ← A·B by BLAS's threads, also of stacks.
 
         Args:
-            a: A[M,K] in a layout that BLAS reads.
+            a: A[M,K] in a layout that BLAS accepts.
             b: B[K,N], likewise.
             c: C[M,N], row-major.
         """
@@ -92,7 +92,7 @@ class NumpyProducts:
             self._judge(seconds, lost_seconds=seconds - (time.thread_time() - used))
 
     def multiply_alone(self, a: Matrix, b: Matrix, c: Matrix) -> None:
-        """As `multiply`, in the calling thread: on a crowded machine BLAS would wait for others.
+        """As `multiply`, in the calling thread alone, for a crowded machine.
 
         An interrupt may leave BLAS limited to one thread (`blas_limit.end`).
         """
@@ -100,7 +100,7 @@ class NumpyProducts:
             quiet.context.run(multiply_plainly, a, b, c)
 
     def _judge(self, seconds: float, *, lost_seconds: float) -> None:
-        """Note whether a product of at least a millisecond had its core."""
+        """Count losses in a row, from a product of at least a millisecond."""
         if lost_seconds >= _LOST_SECONDS:
             self._strikes += 1
         elif seconds >= 2 * _LOST_SECONDS:  # a shorter one says nothing

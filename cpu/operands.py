@@ -37,8 +37,8 @@ def find_blas_strides(matrix: Matrix) -> tuple[int, int] | None:
 
     Returns:
         One stride is the size of an element. The other is the leading dimension, at least the size
-        of a row (or column); for a single row or column, whose stride is arbitrary, a valid one.
-        None if BLAS does not accept the layout.
+        of a row (or column), even if NumPy's stride of a single row or column is not. None if BLAS
+        does not accept the layout.
     """
     if not matrix.flags.aligned:
         return None

@@ -1,4 +1,4 @@
-"""A product without its memory: checked, laid out and cut once for all matrices like its own."""
+"""A product without addresses and factors: checked, laid out and cut once for each layout."""
 
 from functools import lru_cache
 from struct import pack
@@ -48,10 +48,10 @@ class Prepared(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def prepare(a: Layout, b: Layout, c: Layout, threads: int) -> Prepared | None:
-    """Prepare a product for some threads.
+    """Prepare a product for this number of threads.
 
     Returns:
-        None if it does not fit, or is neither small nor computed by C threads.
+        None if the operands do not fit, or the product is neither small nor one for C threads.
     """
     dtype = c[1]
     if not len(a[2]) == len(b[2]) == len(c[2]) == 2 or not a[1] == b[1] == dtype in DTYPES:
@@ -92,5 +92,5 @@ def _pack_block(block: Block) -> bytes:
 
 
 def describe_layout(matrix: Matrix) -> Layout:
-    """All of a matrix but its memory."""
+    """The layout of a matrix."""
     return type(matrix), matrix.dtype, matrix.shape, matrix.strides

@@ -1,9 +1,8 @@
-"""Products: their description, and their computation in one thread for each element type.
+"""Products: their description, and their computation in one thread, for each element type.
 
 float32, float64 and complex numbers use BLAS. float16 and bfloat16 are summed in float32, a part of
-K at a time. Integers follow NumPy: arithmetic modulo 2 to the power of the type's bits. Those of 8
-and 16 bits use BLAS in float64, which is exact while every partial sum is below 2**53; wider ones
-use NumPy's own loops.
+K at a time. Integers wrap around, as in NumPy. Those of 8 and 16 bits use BLAS in float64, which is
+exact while every partial sum is below 2**53; wider ones use NumPy's own loops.
 """
 
 import threading
@@ -42,7 +41,7 @@ class Product:
         c: C[M,N].
         alpha: Factor of the product.
         beta: Factor of the old C.
-        threads: Threads that take part, the caller included.
+        threads: Threads that compute, the caller included.
     """
 
     a: Matrix
@@ -68,7 +67,7 @@ class Reports(NamedTuple):
 
 
 class _Quiet(threading.local):
-    """A thread's context without NumPy's warnings. `np.errstate` would cost a product 10 µs."""
+    """A thread's context without NumPy's warnings. `np.errstate` would take 10 µs a product."""
 
     def __init__(self) -> None:
         self.context = copy_context()
@@ -160,7 +159,7 @@ def scale(c: Matrix, beta: float) -> None:
     if beta == 0:
         c[...] = 0
     elif beta != 1:
-        # Halves cannot represent every factor, so they are scaled in float32, as sums are.
+        # 16-bit types cannot represent every factor, so they are scaled in float32, as sums are.
         factor = _cast_factor(beta, find_accumulator(c.dtype))
         np.multiply(c, factor, out=c, casting="same_kind")
 
@@ -199,7 +198,7 @@ def _form_long_product(a: Matrix, b: Matrix) -> Matrix:
 
 
 def _cut_depth(a: Matrix, b: Matrix) -> Iterator[slice]:
-    """Parts of K whose A and B have at most TEMPORARY_ELEMENTS each, if K can be cut so short."""
+    """Parts of K with at most TEMPORARY_ELEMENTS of A and of B, or of one column and row."""
     step = max(1, TEMPORARY_ELEMENTS // max(a.shape[0], b.shape[1]))
     for start in range(0, a.shape[1], step):
         yield slice(start, start + step)

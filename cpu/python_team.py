@@ -1,4 +1,4 @@
-"""Products by Python threads: those that C threads do not compute, or all without the C library."""
+"""Products by Python threads: those that C threads cannot compute; all, without a C library."""
 
 import threading
 from collections import deque
@@ -132,7 +132,7 @@ class _Call:
         return True
 
     def collect(self) -> float:
-        """Wait for a report, then sum the rows of all reports there are."""
+        """Wait for a report, then add up the rows of all reports that are there."""
         rows = 0.0
         report = self._reports.get()
         with suppress(Empty):
@@ -191,7 +191,7 @@ class _CutProduct:
             multiply_block(a, b, c, alpha=product.alpha, beta=product.beta)
 
     def count_rows(self, block: Block) -> float:
-        """Rows of C that a block is worth, by its share of the product."""
+        """Rows of C that a block counts for, by its share of the product."""
         share = (block.depth_stop - block.depth_start) / self.blocks[-1].depth_stop
         return block.elements * share / int(self._product.c.shape[1])
 

@@ -1,8 +1,8 @@
 """Whether other threads of this process keep its cores busy, as BLAS's do after a product of NumPy.
 
-They spin for a tenth of a second in case another product comes. Threads of ours then find no core,
-while NumPy's next product finds its threads awake. The process's CPU time between two products of
-ours tells.
+They spin for 0.1 s in case another product comes. Our threads then find no core, while NumPy's next
+product finds its threads awake. The CPU time that the process uses between two of our products
+shows it.
 """
 
 import threading
@@ -13,14 +13,14 @@ from wavetrim.cpu.threads import usable_cores
 from wavetrim.native.tuned import AWAKE_SECONDS
 
 _LEAST_SECONDS: Final = 3e-4
-"""Time between two products from which on it tells; chosen. After a shorter one, what the last one
-told counts for as long as BLAS's threads spin."""
+"""Least time between two products to judge by; chosen. After less, the last judgement still counts
+for _SPINNING_SECONDS."""
 
 _SPINNING_SECONDS: Final = 0.1
 """Time for which OpenBLAS's threads spin, its default."""
 
 _SHARE: Final = 1 / 4
-"""Share of the cores that others use while they spin, at least; chosen."""
+"""Least share of the cores that spinning threads use; chosen."""
 
 
 class SpinningThreads:
@@ -43,7 +43,7 @@ class SpinningThreads:
         seconds = now - self._began
         if self._thread == threading.get_ident() and seconds >= _LEAST_SECONDS:
             others_seconds = time.process_time() - self._used - (time.thread_time() - self._own)
-            own_pool_seconds = self._cores * AWAKE_SECONDS  # threads of ours wait awake, too
+            own_pool_seconds = self._cores * AWAKE_SECONDS  # our own threads spin, too
             is_seen = others_seconds > _SHARE * self._cores * seconds + own_pool_seconds
             self._seen = now if is_seen else 0.0
             self.mark()

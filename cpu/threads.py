@@ -1,7 +1,7 @@
 """Cores and threads that this process can use, and the limit of BLAS to one thread.
 
-The machine's number of cores is wrong in a container: a process may be pinned to some of them, and
-its control group, or any group above it, may have a CPU quota.
+In a container the machine's number of cores says little: a process may be bound to some of them,
+and its control group, or any group above it, may have a CPU quota.
 """
 
 import math
@@ -22,7 +22,7 @@ _V1_MOUNTS: tuple[str, ...] = (
 )
 
 _BURST: Final = 2
-"""Most cores at a time, as a multiple of a quota. Chosen: the process is then throttled for at most
+"""Most cores at a time, as a multiple of a quota. Chosen: then the process is throttled for at most
 half of each period."""
 
 THREAD_LIMITS: Final = (
@@ -35,7 +35,7 @@ THREAD_LIMITS: Final = (
 class BlasLimit:
     """Limits every loaded BLAS to one thread while at least one product runs.
 
-    For processes in which other code calls BLAS as well: it has its threads between products.
+    Other code in the process has BLAS's threads between products.
     """
 
     def __init__(self) -> None:
@@ -84,17 +84,16 @@ blas_limit: Final = BlasLimit()
 
 
 def count_default_threads() -> int:
-    """Threads of the CPU part where no setting says how many, at least 1.
+    """Threads of the CPU's part if no setting says how many, at least 1.
 
-    The variables bound other libraries' threads, too. joblib and Dask set them for each of several
-    processes that share the cores.
+    THREAD_LIMITS count: joblib and Dask set these variables in processes that share the cores.
     """
     limits = [_read_limit(os.environ.get(name, "")) for name in THREAD_LIMITS]
     return min([usable_cores(), *(limit for limit in limits if limit)])
 
 
 def _read_limit(text: str) -> int:
-    """A number of threads, of several the first; 0 for what is none."""
+    """The first number of a list such as "4,2"; 0 if there is none."""
     first = text.partition(",")[0].strip()
     return int(first) if first.isascii() and first.isdigit() else 0
 
@@ -102,8 +101,8 @@ def _read_limit(text: str) -> int:
 def usable_cores(root: Path = Path("/")) -> int:
     """Cores that this process can keep busy while it computes a product, at least 1.
 
-    A quota is the mean over a period of a tenth of a second. A shorter product may use more cores,
-    as other programs do; the process then waits for its next period.
+    A quota limits the mean over a period of 0.1 s. A shorter product may use more cores; then the
+    process waits for its next period.
 
     Args:
         root: Folder that contains proc/ and sys/.
@@ -157,8 +156,8 @@ def parse_membership(text: str) -> list[tuple[int, tuple[str, ...], str]]:
 def list_ancestors(mount: Path, group: str) -> Iterator[Path]:
     """The folder of a group under a mount point, then its parents up to the mount point.
 
-    In a container the path may name a folder of the host, while the group itself is mounted here.
-    So the mount point is always included.
+    In a container the path may be that on the host, while the group itself is the mount point. So
+    the mount point is always included.
     """
     inner = PurePosixPath(group.lstrip("/"))
     names = [] if ".." in inner.parts else [inner, *inner.parents]
@@ -186,9 +185,9 @@ def parse_v1_quota(quota: str, period: str) -> float | None:
 
 @cache
 def limit_blas_threads() -> None:
-    """Limit every loaded BLAS to one thread, for the life of the process. Thread-safe.
+    """Limit every loaded BLAS to one thread until the process ends. Thread-safe.
 
-    The pool's threads are the parallelism; BLAS threads would compete for the same cores.
+    BLAS's threads would compete with the pool's for the cores.
     """
     blas_limit.__enter__()
 

@@ -69,7 +69,7 @@ class BuildahRunner:
         return self.process
 
     def execute(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        """Runs beside the service: same files, same user, same network."""
+        """Runs a command with the service's files, user and network."""
         return run([*self._inside(), *command])
 
     def terminate(self) -> None:
@@ -81,7 +81,7 @@ class BuildahRunner:
         os.kill(pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kills buildah's processes and what they started, which would go on without them."""
+        """Kills buildah's processes and all that they started, which would outlive them."""
         assert self.process is not None
         for pid in reversed(_list_descendants(self.process.pid)):
             with contextlib.suppress(ProcessLookupError):
@@ -103,8 +103,8 @@ class BuildahRunner:
         return read([*self._buildah(), *arguments])
 
     def _buildah(self) -> list[str]:
-        places = ("--root", f"{self.folder}/storage", "--runroot", f"{self.folder}/run")
-        return ["buildah", "--storage-driver", "vfs", *places]
+        folders = ("--root", f"{self.folder}/storage", "--runroot", f"{self.folder}/run")
+        return ["buildah", "--storage-driver", "vfs", *folders]
 
     def _inside(self) -> list[str]:
         variables = repeat_option("--env", (f"{k}={v}" for k, v in self.environment.items()))

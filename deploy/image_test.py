@@ -1,7 +1,6 @@
 """Builds the container image and runs a multiplication in it: `make image-test`.
 
-Options: `--cpu` leaves the CUDA parts out; `--ray` takes Ray in; `--keep` leaves the built image
-where it is.
+Options: `--cpu` leaves the CUDA parts out; `--ray` includes Ray; `--keep` leaves the image.
 """
 
 import os
@@ -161,7 +160,7 @@ def check_inside(runner: Runner) -> None:
     execute(runner, *runner.describe()["Healthcheck"]["Test"][1:])
     report("inside: not root, no build tools, only /data and /tmp writable, health check passes")
     copied = execute(runner, "python3", "-c", _COPY).split()
-    expect(copied[0] == "True", "the C library is not beside its source, or cannot be loaded")
+    expect(copied[0] == "True", "the C library is not next to its source, or cannot be loaded")
     expect(copied[1] == "True", "the C library copies wrongly")
     report("inside: copies between matrices by the C library, compiled with the image")
     multiplied = execute(runner, "python3", "-c", _MULTIPLY).split()

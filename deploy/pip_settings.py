@@ -1,6 +1,6 @@
 """This machine's pip settings, for an image build on the same network.
 
-An index, a proxy or certificates of the house reach the build as secrets: they are neither in the
+An index, a proxy or certificates of the site reach the build as secrets: they are neither in the
 repository nor in the image.
 """
 

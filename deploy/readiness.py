@@ -26,7 +26,7 @@ def wait_until_ready(
 
     Args:
         url: Where the service listens, without a path.
-        is_running: False once its process has ended: waiting longer is then of no use.
+        is_running: False once its process has ended, which ends the wait.
         timeout_seconds: How long to wait.
         path: The path.
 

@@ -18,7 +18,7 @@ class Runner(Protocol):
 
     @property
     def name(self) -> str:
-        """What the tool is called."""
+        """Name of the tool."""
 
     def build(self, arguments: Mapping[str, str], secrets: Mapping[str, Path]) -> None:
         """Builds the repository's Dockerfile as TAG."""

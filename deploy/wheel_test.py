@@ -1,6 +1,6 @@
-"""Installs a wheel as a user would, beside distributions that have its folders' names, and uses it.
+"""Installs a wheel as a user would, next to distributions named like its folders, and uses it.
 
-Run by `make wheel-test`. What it sees to hold, it prints.
+Run by `make wheel-test`. It prints what it has checked.
 """
 
 import hashlib
@@ -134,14 +134,14 @@ def check_contents(wheel: Path, folder: Path) -> None:
 
 
 def read_wheel(wheel: Path) -> dict[str, bytes]:
-    """The files of a wheel, but for their list."""
+    """The files of a wheel, except their list."""
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/RECORD")]
         return {name: archive.read(name) for name in names}
 
 
 def read_neighbours(environment: Environment) -> dict[str, str]:
-    """Import the neighbours; the files of theirs, as digests."""
+    """Import the neighbours; the digests of their files."""
     listed = environment.run("-c", _LIST_FILES, *NEIGHBOUR_NAMES).splitlines()
     files = [Path(line) for line in listed if Path(line).is_file()]
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
@@ -197,7 +197,7 @@ def expect(holds: bool, otherwise: str) -> None:
 
 
 def report(line: str) -> None:
-    """Print what was seen to hold."""
+    """Print what was checked."""
     sys.stdout.write(f"wheel-test: {line}\n")
     sys.stdout.flush()
 

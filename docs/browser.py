@@ -1,8 +1,7 @@
-"""A headless Chromium, told what to do over pipes: it draws the explorer's pictures, and tests it.
+"""A headless Chromium: it draws the explorer's pictures, and the page's tests run in it.
 
 The DevTools protocol runs over two file descriptors (`--remote-debugging-pipe`), so neither a port
-nor a library is needed. The browser reaches this machine only: every other name fails to resolve,
-and what a page has asked for is kept in `requests`.
+nor a library is needed. The browser reaches this machine only: every other name fails to resolve.
 """
 
 import base64
@@ -21,7 +20,7 @@ from typing import Any, Final
 
 COMMANDS: Final = ("chromium", "chromium-browser", "google-chrome")
 ANSWER_SECONDS: Final = 120.0
-_BEYOND: Final = 10  # descriptors from here on are not those that the browser wants
+_BEYOND: Final = 10  # above the descriptors that the browser uses
 
 _ARGUMENTS: Final = (
     "--headless=new",
@@ -59,8 +58,8 @@ class Page:
     """One tab.
 
     Attributes:
-        requests: Addresses that were asked for, in order; pictures in the page itself are not.
-        problems: What the page has written to the console as an error, and scripts' exceptions.
+        requests: Requested addresses, in order, without data: and blob: URLs.
+        problems: Errors on the page's console, and scripts' exceptions.
     """
 
     def __init__(self, browser: "Browser", session: str) -> None:
@@ -75,7 +74,7 @@ class Page:
         return self._browser.call(method, self._session, **parameters)
 
     def resize(self, width: int, height: int, *, scale: float = 1.0, dark: bool = False) -> None:
-        """Set the window's size in CSS pixels, and the colours that its user prefers."""
+        """Set the window's size in CSS pixels, and light or dark colours."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width, height=height, deviceScaleFactor=scale, mobile=False,
@@ -131,7 +130,7 @@ class Page:
         return base64.b64decode(picture["data"])
 
     def note(self, method: str, parameters: dict[str, Any]) -> None:
-        """Keep what an event says."""
+        """Record an event's request or problem."""
         if method == "Network.requestWillBeSent":
             url = parameters["request"]["url"]
             if not url.startswith(("data:", "blob:")):
@@ -148,7 +147,7 @@ class Browser:
     """A running Chromium.
 
     Args:
-        process: It.
+        process: Its process.
         write: Descriptor for commands.
         read: Descriptor for answers and events.
     """
@@ -208,7 +207,7 @@ class Browser:
 
 
 def find_command() -> str:
-    """Where Chromium is.
+    """The path of Chromium.
 
     Raises:
         BrowserError: It is not installed.
@@ -221,7 +220,7 @@ def find_command() -> str:
 
 @contextmanager
 def start_browser() -> Iterator[Browser]:
-    """A browser with a profile of its own, ended and forgotten with the block.
+    """A browser with a new profile; both end with the block.
 
     Raises:
         BrowserError: It is not installed.

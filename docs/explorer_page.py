@@ -1,7 +1,7 @@
 """Writes docs/explorer.html: the wave explorer in one file, for a browser without a service.
 
-The page's modules are joined into one script and its pictures into one style, which the file's own
-Content-Security-Policy names by their digests: nothing else may run in it. Run `make explorer`, or
+The page's modules are joined into one script. The file's Content-Security-Policy names script and
+style by their digests, so nothing else may run in it. Run `make explorer`, or
 `python -m docs.explorer_page`.
 """
 
@@ -51,7 +51,7 @@ def render_page() -> str:
 
 
 def join_modules(entries: Iterable[Path]) -> str:
-    """One expression that runs modules with all that they import; its value is what they export.
+    """An expression that runs modules with all their imports; its value is their exports.
 
     Each module becomes a function that is called once, so that names stay apart.
 

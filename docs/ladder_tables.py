@@ -1,4 +1,4 @@
-"""Writes what the page's ladder shows: kernels with their measured products, and the probes' plots.
+"""Writes the data of the page's ladder: kernels with their measured products, and probes' plots.
 
 service/page/ladder/rungs.js comes from benchmarks/results/kernels-<gpu>.json, docs/kernels.md and
 docs/probed/<gpu>/waves.csv, probes.js from docs/probed/<gpu>/. Run `make explorer`, or
@@ -27,24 +27,24 @@ from wavetrim.scheduler.profile.presets import PRESETS
 LADDER: Final = ROOT / "service" / "page" / "ladder"
 
 _PROBED: Final = ROOT / "docs" / "probed"
-_SPLIT_PRODUCTS: Final = 6
+_TERM_PRODUCTS: Final = 6
 """Products of bfloat16 that the kernel tensor computes for one of float32."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbePlot:
-    """What of a probe's CSV file is drawn.
+    """A plot of columns of a probe's CSV file.
 
     Attributes:
         probe: The probe.
         x: Column across.
         y: Column up.
-        by: Columns that make a curve of their own.
+        by: Columns; each of their combinations is a curve.
         x_name: What x is.
         y_name: What y is, with its unit.
         log: Whether x is drawn by its logarithm.
         scale: What y is multiplied by.
-        only: Rows that are drawn: column and value.
+        only: Column and value of the rows that are drawn; None for all.
     """
 
     probe: str
@@ -146,7 +146,7 @@ def list_sources(name: str, dtype: str) -> list[str]:
 
 
 def _list_products(rows: Iterable[Row]) -> list[list[Any]]:
-    """M, N, K, tile, TFLOP/s and what of cuBLAS's rate they are, with the fastest tile of each."""
+    """M, N, K, tile, TFLOP/s and their ratio to cuBLAS's, with the fastest tile of each product."""
     best: dict[tuple[int, int, int], Row] = {}
     for row in rows:
         shape = row.m, row.n, row.k
@@ -159,11 +159,11 @@ def _list_products(rows: Iterable[Row]) -> list[list[Any]]:
 
 
 def _list_roofs(gpu: str, folder: Path) -> dict[str, Any]:
-    """What memory and arithmetic give at most: the probes' best rate, and the data sheet's."""
+    """The peak rates of memory and arithmetic: the probes' best, and the data sheet's."""
     model: GpuModel = next(one for one in PRESETS if one.name.split()[0] in gpu.split())
     vectors = _read_rows(folder / "vectors.csv")
     memory = max(float(row[_RATE]) for row in vectors) if vectors else None
-    split = model.float16_tensor_gflops / _SPLIT_PRODUCTS
+    by_terms = model.float16_tensor_gflops / _TERM_PRODUCTS
     return {
         "memory": {
             "rate": _round(memory or model.memory_gbytes_per_second),
@@ -171,7 +171,7 @@ def _list_roofs(gpu: str, folder: Path) -> dict[str, Any]:
         },
         "float32": [
             ["float32 cores", model.float32_gflops / 1000],
-            [f"tensor cores, {_SPLIT_PRODUCTS} products of bfloat16", _round(split / 1000)],
+            [f"tensor cores, {_TERM_PRODUCTS} products of bfloat16", _round(by_terms / 1000)],
         ],
         "float64": [
             ["float64 cores", model.float64_gflops / 1000],
@@ -251,7 +251,7 @@ def _read_rows(file: Path) -> Sequence[Mapping[str, str]]:
 
 
 def _round(value: float) -> float:
-    # As many digits as results have: rounded twice, the third one that the page shows may differ.
+    # As many digits as results have: rounding twice could change the third one, which is shown.
     return float(f"{value:.6g}")
 
 

@@ -20,14 +20,14 @@ from wavetrim.client import Client
 PICTURE: Final = ROOT / "docs" / "page-jobs.png"
 
 SETTINGS: Final = {"devices": "none", "cpu_threads": "1"}
-"""What the service of the picture has: what every machine has."""
+"""Settings of the picture's service: the picture is the same on every machine."""
 
 _PRODUCTS: Final = ((900, 700, 800), (600, 600, 600), (1200, 300, 500), (700, 900, 400))
 _DROPPED: Final = ((500, 400), (400, 300))
 
 
 def _find_jobs(count: int) -> str:
-    """So many jobs are done, each with its product, which is asked for when the job is there."""
+    """Script: whether `count` jobs are done, and the page has loaded the product of each."""
     return (
         f"document.querySelectorAll('.job[data-state=succeeded]').length >= {count}"
         " && ![...document.querySelectorAll('.product')].some((one) => one.textContent === '…')"
@@ -56,23 +56,23 @@ def take_picture(page: Page, url: str) -> bytes:
 
 
 def fill_service(url: str) -> None:
-    """Let a service have some jobs and matrices."""
+    """Give a service some jobs and matrices."""
     with Client(url) as client:
         for m, n, k in _PRODUCTS:
             client.submit(client.put(make_matrix(m, k)), client.put(make_matrix(k, n))).wait()
 
 
 def multiply_dropped(page: Page) -> None:
-    """Drop two files on the page, and wait for what it finds of their product."""
+    """Drop two files on the page, and wait for the outcome of their product."""
     for name, shape in zip("ab", _DROPPED, strict=True):
         drop_file(page, name, f"{name.upper()}.npy", make_matrix(*shape))
     page.run("document.getElementById('product').requestSubmit(); null")
     page.wait("document.getElementById('outcome').textContent")
-    page.wait(_find_jobs(len(_PRODUCTS) + 1))  # the list hears of it by a connection of its own
+    page.wait(_find_jobs(len(_PRODUCTS) + 1))  # the list has a connection of its own
 
 
 def drop_file(page: Page, zone: str, name: str, content: NDArray[np.generic] | bytes) -> None:
-    """Drop a file where a user of the page would, and wait until it is looked at."""
+    """Drop a file on a zone of the page, and wait until the page has checked it."""
     if not isinstance(content, bytes):
         file = io.BytesIO()
         np.save(file, content)

@@ -1,10 +1,9 @@
-"""Writes what the page has without a service: what can be asked for, and recorded answers.
+"""Writes the page's data that need no service: the form's choices, and recorded answers.
 
 service/page/catalog.js names element types, kernels and presets. service/page/recorded.js has the
-answers of /v1/plan for the explorer's exercises and for some products that were measured over F,
-which a service cannot answer, as it does not know those machines. Both are made by the functions
-that answer there, and are JSON within one line of JavaScript each. Run `make explorer`, or
-`python -m docs.recorded_answers`.
+answers of /v1/plan for the explorer's exercises, and for some products that were measured over F on
+machines that a service does not know. The service's own functions make both; each is JSON within
+one line of JavaScript. Run `make explorer`, or `python -m docs.recorded_answers`.
 """
 
 import json
@@ -35,10 +34,10 @@ _SPAN: Final = (
     *("begin_seconds", "end_seconds", "first_row", "rows", "first_column", "columns", "depth"),
 )
 _POINT: Final = ("f", "gpu_seconds", "cpu_seconds")
-"""Fields of a schedule's span and of a curve's point, which are recorded as lists."""
+"""Fields of a schedule's span and of a curve's point; both are recorded as lists."""
 
 _LEAST_CHANGE: Final = 0.015
-"""Relative change of seconds from which on a point of a curve is recorded; chosen."""
+"""Least relative change of seconds at which a curve's next point is recorded; chosen."""
 
 _DIGITS: Final = 5
 _DRAWN_DIGITS: Final = 4
@@ -48,8 +47,8 @@ _FORMATS: Final = 5, FORMAT_VERSION  # the fifth copied small products otherwise
 _MACHINES: Final = ("host-h100",)
 _SIDES: Final = 256
 _USUAL: Final = (4096, 4096, 4096)
-"""The sweeps that are recorded: their machines, the least M, N and K, and a product that needs no
-split. Chosen, so that the file stays small."""
+"""The recorded sweeps: their machines, the least M, N and K, and a product that is recorded
+without a split, too. Chosen, so that the file stays small."""
 
 
 def main() -> None:
@@ -115,7 +114,7 @@ def write_query(state: Mapping[str, Any]) -> str:
 
 
 def _list_exercises() -> Iterator[tuple[Json, Iterable[int]]]:
-    """The opening's and exercises' states, and those compared with, each with some values of F."""
+    """The states of the opening and the exercises, and of what they compare, with values of F."""
     text = EXERCISES.read_text(encoding="utf-8")
     opening, products = re.findall(r"^export const \w+ = (.*?);\n", text, re.DOTALL | re.MULTILINE)
     exercises = [json.loads(opening), *json.loads(products)]
@@ -128,7 +127,7 @@ def _list_exercises() -> Iterator[tuple[Json, Iterable[int]]]:
 
 
 def _list_sweeps(results: HostResults) -> Iterator[SweepRow]:
-    """The sweeps that are worth a guess: their fastest F is neither 0 nor M, or it is usual."""
+    """The sweeps that are recorded: their fastest F is neither 0 nor M, or the product is usual."""
     if not results.regret or name_machine(results) not in _MACHINES:
         return
     if results.document["profile"]["format"] not in _FORMATS:
@@ -163,7 +162,7 @@ def _describe_sweep(results: HostResults, row: SweepRow) -> Json:
 
 
 def _describe_measured(row: SweepRow) -> Json:
-    """What was measured: [F, seconds] by rising F, and the parts at the F that was chosen then."""
+    """The measurements: [F, seconds] by rising F, and each part's seconds at the chosen F."""
     gpu_seconds, cpu_seconds = row.measured_seconds["gpu"], row.measured_seconds["cpu"]
     return {
         "curve": [[point[0], _round(point[1], _DIGITS)] for point in row.curve],
@@ -177,7 +176,7 @@ def _describe_measured(row: SweepRow) -> Json:
 
 @cache
 def find_profile(device: str, threads: int | None) -> MachineProfile:
-    """The profile of a measured machine, or of a data sheet beside an assumed CPU."""
+    """The profile of a measured machine, or of a data sheet with an assumed CPU."""
     for results in read_host_results(RESULTS):
         if name_machine(results) == device and any(_list_sweeps(results)):
             measured = read_profile(results.document["profile"] | {"format": FORMAT_VERSION})
@@ -189,7 +188,7 @@ def find_profile(device: str, threads: int | None) -> MachineProfile:
 
 
 def _answer(state: Json, rows: Iterable[int]) -> Json:
-    """The answer with the model's choice of F, and what differs from it with others."""
+    """The answer with the model's choice of F, and the differences with other F."""
     choice = ask(state, "auto")
     moved = [ask(state, f) for f in rows if f != choice["f"]]
     return {"choice": choice, "moved": [_list_changes(one, choice) for one in moved]}
@@ -218,7 +217,7 @@ def _list(records: Iterable[Json], names: Iterable[str]) -> list[list[Any]]:
 
 
 def _thin(curve: list[Json], f: int) -> list[Json]:
-    """The points of a curve at which seconds have changed visibly, its ends, and a plan's F."""
+    """The points of a curve where seconds change visibly, its ends, and the plan's F."""
     kept = [curve[0]]
     for point in curve[1:]:
         last = kept[-1]

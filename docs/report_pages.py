@@ -1,8 +1,8 @@
-"""Keeps what `wavetrim probe` wrote in docs/probed/<gpu>/, and lists it in teaching.md.
+"""Copies what `wavetrim probe` wrote to docs/probed/<gpu>/, and lists it in teaching.md.
 
-Run `python -m docs.report_pages FOLDER [FOLDER ...]` with the folders that `--out` named. Reports
-that they hold replace those of the same GPU; a wrong result, or a file that is missing, is refused
-before anything is written. Without a folder only the list is written anew.
+Run `python -m docs.report_pages FOLDER [FOLDER ...]` with the folders that `--out` named. Their
+reports replace those of the same GPU. A wrong result or a missing file is refused before anything
+is written. Without a folder only the list is rewritten.
 """
 
 import argparse
@@ -29,7 +29,7 @@ _NAMES: Final = tuple(probe.name for probe in PROBES)
 
 
 class RunError(Exception):
-    """What a probe wrote is not whole, or a result was wrong; the message names the file."""
+    """A probe's report is incomplete, or a result was wrong; the message names the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def publish_runs(folder: Path, kept: Path) -> list[Run]:
     """Copy the probes of a folder, which `--out` named, into <kept>/<gpu>/.
 
     Raises:
-        RunError: There is none, or one is not whole or wrong.
+        RunError: There is none, or one is incomplete or wrong.
     """
     runs = read_runs(folder)
     if not runs:
@@ -93,23 +93,23 @@ def publish_runs(folder: Path, kept: Path) -> list[Run]:
 
 
 def fill_lessons(text: str, kept: Path) -> str:
-    """A page with the kept probes and what one learns from them, in the section "probed"."""
+    """A page whose section "probed" lists the probes in `kept`, and what one learns from them."""
     parts = []
     for folder in sorted(kept.iterdir()) if kept.is_dir() else []:
         runs = read_runs(folder)
         lessons = read_lessons(folder, [run.name for run in runs])
         if runs:
-            place = folder.relative_to(kept.parent).as_posix()
-            rows = [(f"[{name}]({place}/{name}.md)", lesson) for name, lesson in lessons]
+            path = folder.relative_to(kept.parent).as_posix()
+            rows = [(f"[{name}]({path}/{name}.md)", lesson) for name, lesson in lessons]
             parts.append(render_table(("probe", f"what one learns, on {runs[0].gpu}"), rows))
     return fill_section(text, "probed", "\n\n".join(parts) or "No run is kept here yet.")
 
 
 def read_runs(folder: Path) -> list[Run]:
-    """The probes that a folder holds, whole and right.
+    """The probes in a folder.
 
     Raises:
-        RunError: One is not.
+        RunError: One is incomplete or wrong.
     """
     return [_read_run(folder, name) for name in _NAMES if (folder / f"{name}.md").exists()]
 

@@ -1,10 +1,10 @@
-"""The README's console sessions: run for real, to be written down or to be compared.
+"""The README's console sessions: run, and written to the page or compared with it.
 
-A session is a block fenced as ```console. Lines that begin with `$ ` are commands, lines that end
-with a backslash go on, and what follows is their output. All commands of a page run in one shell,
-in an empty folder that has the clone's environment as `.venv`, beside a service of their own.
+A session is a block fenced as ```console. Lines that begin with `$ ` are commands, a backslash
+continues a line, and what follows is their output. All commands of a page run in one shell, in an
+empty folder that has the clone's environment as `.venv`, with a service of their own.
 
-Run `make readme` to run the README's sessions and write down what they print.
+`make readme` runs the README's sessions and writes what they print.
 """
 
 import os
@@ -34,7 +34,7 @@ class Exchange:
 
 
 def main() -> None:
-    """Writes the README anew with what its commands print now."""
+    """Rewrites the README with what its commands print now."""
     text = README.read_text(encoding="utf-8")
     exchanges = iter(run_commands([e.command for e in find_exchanges(text)]))
 
@@ -51,7 +51,7 @@ def find_exchanges(text: str) -> list[Exchange]:
 
 
 def run_commands(commands: Sequence[str]) -> list[Exchange]:
-    """Runs commands in one shell beside a service; the service's address reads as ADDRESS.
+    """Runs commands in one shell, with a service; its address is printed as ADDRESS.
 
     Raises:
         SystemExit: The service does not become ready, or a command fails.

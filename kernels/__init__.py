@@ -5,14 +5,13 @@
 them, `pipeline/` runs the steps on matrices in host memory, `transfer/` moves their bytes, and
 `gemm/` launches kernels on matrices on the GPU. `timing/` measures all of these.
 
-`device` describes the GPUs, `readings` tells their clocks and memory at this moment, `events` waits
-for them, and `errors` are what is refused or fails. `last_used` is the cache that all of these use.
+`device` describes the GPUs, `readings` has their clocks and memory at this moment, `events` waits
+for them, and `errors` has what is refused or fails. `last_used` is the cache that all of these use.
 
-A kernel is added as one file in `cuda/` and an entry in `catalog`. NVRTC compiles it to a cubin,
-which is cached under source, options, architecture and compiler version. What a kernel needs tuned
-is in its entry, where planning compares it with others; `native/tuned.py` has the other tuned
-numbers.
+A kernel is one file in `cuda/` and an entry in `catalog`. NVRTC compiles it to a cubin, which is
+cached by source, options, architecture and compiler version. A kernel's tuned numbers are in its
+entry, all others in `native/tuned.py`.
 
-Takes arrays and numbers; knows no jobs, no machine's rates and no CPU. CuPy is imported inside
-functions only, so that `catalog`, `compile`, `device` and `schedule/` work without a GPU.
+Nothing here knows of jobs, of a machine's rates or of the CPU. CuPy is imported inside functions
+only, so that `catalog`, `compile`, `device` and `schedule/` work without a GPU.
 """

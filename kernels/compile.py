@@ -1,9 +1,9 @@
 """Compiles CUDA source to cubins with NVRTC; needs no GPU.
 
-Cubins are cached on disk in two files: the cubin, named by its own digest, and a report that names
-the cubin. Both are written under a temporary name and renamed, the cubin first. So a process that
-finds a report also finds the whole cubin. If a cubin does not match its digest (the disk is full or
-damaged), the kernel is compiled again.
+Each kernel is cached in two files: the cubin, named by its own digest, and a report that names the
+cubin. Both are written under a temporary name and renamed, the cubin first, so a process that finds
+a report finds a whole cubin. If a cubin does not match its digest (a full or damaged disk), the
+kernel is compiled again.
 """
 
 import hashlib
@@ -29,8 +29,7 @@ KERNEL_SOURCES: Final = Path(__file__).parent / "cuda"
 """Folder of the kernels' CUDA sources."""
 
 _IMPORTS: Final = threading.Lock()
-"""Held while cuda-core is imported: a second thread that imports it meanwhile may find a module
-without `Program`."""
+"""Locked while cuda-core is imported: another thread may find the module without `Program`."""
 
 _INCLUDE: Final = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 # IEEE arithmetic, as in NumPy: denormals kept, division and square root correctly rounded.
@@ -47,7 +46,7 @@ _OPTIONS: Final[dict[str, object]] = {
 
 
 class Compilable(Protocol):
-    """What the compiler needs to know of a kernel; products and probes have it."""
+    """What the compiler needs to know of a kernel or a probe."""
 
     @property
     def label(self) -> str:
@@ -99,7 +98,7 @@ def compile_kernels(specs: Sequence[Compilable], arch: str, cache_dir: Path) -> 
     Raises:
         CompilationFailed: One does not compile for `arch`, or NVRTC is not installed.
     """
-    # Once the main thread has ended, this import fails, but `compile_kernel` must still work.
+    # Not at the top: it fails once the main thread has ended, and `compile_kernel` must still work.
     from concurrent.futures import ThreadPoolExecutor
 
     sources = [spec for spec in specs if spec.source is not None]
@@ -109,7 +108,7 @@ def compile_kernels(specs: Sequence[Compilable], arch: str, cache_dir: Path) -> 
 
 
 def compile_kernel(spec: Compilable, arch: str, cache_dir: Path) -> CompiledKernel:
-    """Compile a kernel, or find it in the cache. Several processes may do so at once.
+    """Compile a kernel, or find it in the cache; safe in several processes at once.
 
     Args:
         spec: A kernel that has a source.

@@ -34,7 +34,8 @@ class DeviceInfo:
         memory_bytes: Device memory.
         clock_mhz: Highest clock of the multiprocessors.
         memory_clock_mhz: Highest clock of the memory.
-        driver_version: Version of the driver, else of the CUDA version that it supports.
+        driver_version: Version of the driver; where the system does not tell, the newest CUDA that
+            it supports.
         runtime_version: Version of the CUDA runtime, such as "13.0".
     """
 
@@ -97,7 +98,7 @@ def explain_no_devices(choice: str | None = None) -> str:
 
 
 def _import_runtime() -> tuple[Any, str]:
-    """CuPy's runtime, or None and why it cannot be had."""
+    """CuPy's runtime; None, and why, if it cannot be imported."""
     try:
         from cupy.cuda import runtime
     except ModuleNotFoundError as error:
@@ -110,13 +111,11 @@ def _import_runtime() -> tuple[Any, str]:
 
 
 def select_devices(choice: str | None) -> tuple[DeviceInfo, ...]:
-    """The GPUs to use: all for None, none for "none", else those that are listed and there.
-
-    They come in the order of the list. A GPU that is listed twice counts as two.
+    """The GPUs to use, in the order of `choice`. A GPU that is listed twice counts as two.
 
     Args:
-        choice: Indices ("0,1"), or UUIDs as nvidia-smi has them ("GPU-…", "MIG-…"), of which the
-            beginning is enough if no other GPU has it.
+        choice: Indices ("0,1"), or UUIDs as nvidia-smi prints them ("GPU-…", "MIG-…"), or the
+            beginnings of UUIDs if they are unique. None for all GPUs, "none" for none.
     """
     if choice is None or choice == "none":
         return list_devices() if choice is None else ()
@@ -125,7 +124,7 @@ def select_devices(choice: str | None) -> tuple[DeviceInfo, ...]:
 
 
 def find_listed(name: str, devices: Sequence[DeviceInfo]) -> DeviceInfo | None:
-    """The only one of the devices that has this index or UUID, or the beginning of its UUID."""
+    """The device of this index or UUID, or of a UUID that begins so; None if not exactly one."""
     if name.isdigit():
         return next((info for info in devices if info.index == int(name)), None)
     # CUDA does not say whether a UUID is a whole GPU's or a part's (MIG).

@@ -12,16 +12,16 @@ from typing import Any, Final
 from wavetrim.native.tuned import COPIERS_AWAKE_SECONDS, NAP_SECONDS
 
 _NOT_READY: Final = 600  # cudaErrorNotReady
-_KEPT_EVENTS: Final = 1024
-"""Most events kept between products. Chosen: only products of very many steps need more."""
+_MOST_EVENTS: Final = 1024
+"""Most events that stay for the next product. Chosen: only very many steps need more."""
 
 
 class EventPool:
-    """Events, used again by each product, because creating one takes longer than recording it.
+    """Events for one product after another, because creating one takes longer than recording it.
 
     Args:
-        timed: Whether the time between two of them can be read. Such events delay a stream by some
-            microseconds each (H200).
+        timed: Whether the time between two events can be read. Each such event delays its stream
+            by some microseconds (H200).
     """
 
     def __init__(self, *, timed: bool = True) -> None:
@@ -41,9 +41,9 @@ class EventPool:
         return event
 
     def reserve(self, count: int) -> int:
-        """Address of an array of the driver's handles of at least `count` events.
+        """Address of an array of at least `count` events, as handles of the driver.
 
-        The array has all events of the pool, so none of them may be taken at the same time.
+        They are all events of the pool, so no other product may use it at the same time.
         """
         if len(self._handles) < count:
             taken, self._taken = self._taken, len(self._events)
@@ -55,15 +55,15 @@ class EventPool:
 
     def reclaim(self) -> None:
         """Make all events available again. No stream may record or wait for any of them."""
-        if len(self._events) > _KEPT_EVENTS:
-            del self._events[_KEPT_EVENTS:]
+        if len(self._events) > _MOST_EVENTS:
+            del self._events[_MOST_EVENTS:]
             self._handles = (c_void_p * 0)()
         self._taken = 0
 
 
 @cache
 def find_runtime() -> Any:
-    """CuPy's CUDA runtime module, cached: an import statement takes as long as a CUDA call."""
+    """CuPy's CUDA runtime, cached: an import statement takes as long as a CUDA call."""
     from cupy.cuda import runtime
 
     return runtime
@@ -89,7 +89,7 @@ def await_event(event: Any, *, awake: bool = False) -> None:
 
     Args:
         event: The event.
-        awake: Whether to poll all the time, which occupies a core and saves the length of a nap.
+        awake: Whether to poll without naps, which occupies a core.
 
     Raises:
         CUDARuntimeError: The device failed.

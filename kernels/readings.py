@@ -44,9 +44,9 @@ class GpuReading:
 
 
 def open_readings(devices: Sequence[DeviceInfo]) -> Callable[[], list[GpuReading]] | None:
-    """A function that reads the devices; None where NVML is missing or does not know one of them.
+    """A function that reads the devices; None if NVML is missing or does not know one of them.
 
-    A reading takes the driver up to a few milliseconds, and delays no kernel.
+    It takes up to a few milliseconds, and delays no kernel.
     """
     if not devices:
         return None

@@ -11,8 +11,8 @@ from wavetrim.kernels.compile import KERNEL_SOURCES
 from wavetrim.kernels.tiling import BulkTiling, ClusterTiling, TermTiling, Tile, Tiling
 
 LEAST_TERMS_K: Final = 128  # columns of A
-"""Smallest K that is computed from bfloat16 terms. Chosen: below it memory bandwidth is the
-limit, so sums in float64 cost no time and are more accurate."""
+"""Smallest K that is computed from bfloat16 terms. Chosen: below it memory bandwidth is the limit,
+so sums in float64 take no longer and are more accurate."""
 
 _ITEM_BYTES: Final = {
     "float16": 2,
@@ -26,8 +26,8 @@ _ELEMENTS: Final = {"float16": "f16", "bfloat16": "bf16", "float32": "float", "f
 """CUDA's names of the element types; for those of 16 bits PTX's."""
 
 _PARTITION_SMS: Final = 8
-"""Granularity of green contexts in multiprocessors, on Hopper and newer GPUs. On older GPUs it is
-smaller and divides 8."""
+"""Granularity of green contexts, in multiprocessors. On GPUs before Hopper it is smaller and
+divides 8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +40,18 @@ class KernelSpec:
         tile: What one block computes at a time; W × W × W for the first four kernels.
         threads: Threads of a block.
         source: File in kernels/cuda/; None for cuBLAS.
-        accuracy: "strict" (IEEE fused multiply-adds of the element type in the order of k, but for
-            tiles that `kernels/gemm/tails.py` divides along K), "float32" or "float64" (tensor
-            cores, with errors no larger than those of sums in that type) or "library" (whatever
-            cuBLAS does, or the same: float16 and bfloat16 summed in float32 on tensor cores).
+        accuracy: "strict": IEEE fused multiply-adds of the element type in the order of k, except
+            in tiles that `kernels/gemm/tails.py` divides along K. "float32" or "float64": tensor
+            cores, with errors no larger than those of sums in that type. "library": as accurate as
+            cuBLAS, which sums float16 and bfloat16 in float32 on tensor cores.
         min_compute_capability: Oldest GPU that runs it.
         max_compute_capability: Newest GPU that runs it; None for no limit.
         tiling: How the kernel divides its tile; None for W × W threads and for cuBLAS.
         keeps_order: Whether the assembler must keep the order of instructions in the source, which
             avoids register bank conflicts.
-        automatic: Whether plans may choose it; otherwise it must be named. True for two or three
-            of an element type and accuracy on a GPU, one of which is nearly always the fastest. The
-            first four kernels are there to be read.
+        automatic: Whether plans may choose it; otherwise a caller must name it. True for two or
+            three kernels of an element type and accuracy, one of which is nearly always the
+            fastest. The first four kernels are there to be read.
     """
 
     name: str
@@ -67,7 +67,7 @@ class KernelSpec:
     automatic: bool = True
 
     def __hash__(self) -> int:
-        """A fast hash of the fields that distinguish nearly all entries: each launch needs it."""
+        """A fast hash, because each launch needs it; it tells nearly all entries apart."""
         return hash((self.name, self.dtype, self.threads))
 
     @property
@@ -98,10 +98,7 @@ class KernelSpec:
         return _PARTITION_SMS if self.is_cublas else 1
 
     def count_usable_sms(self, sms: int, sm_count: int) -> int:
-        """Multiprocessors that it uses when limited to `sms` of `sm_count`; 0 if that is too few.
-
-        Only for a kernel that `can_limit_sms`.
-        """
+        """Multiprocessors that it uses if limited to `sms` of `sm_count`; 0 if that is too few."""
         return sms if sms == sm_count else sms - sms % self.sms_quantum
 
     @property

@@ -69,12 +69,12 @@ class RegisterTiling(Tiling):
     """How the register kernel divides its tile.
 
     Attributes:
-        thread_m: Rows of C that one thread holds in registers.
-        thread_n: Columns of C that one thread holds in registers.
+        thread_m: Rows of C that one thread computes.
+        thread_n: Columns of C that one thread computes.
         stages: Tiles of A and B in shared memory at the same time.
         blocks_per_sm: Blocks that must fit a multiprocessor; limits the registers of a thread.
         wide_sums: Whether products of float32 are summed in float64.
-        persistent: Whether each block computes several tiles, so that any number of blocks will do.
+        persistent: Whether each block computes several tiles; then any number of blocks works.
     """
 
     thread_m: int
@@ -104,10 +104,10 @@ class BulkTiling(Tiling):
     """How the bulk kernel divides its tile.
 
     Attributes:
-        thread_m: Rows of C that one thread holds in registers.
-        thread_n: Columns of C that one thread holds in registers.
+        thread_m: Rows of C that one thread computes.
+        thread_n: Columns of C that one thread computes.
         stages: Tiles of A and B in shared memory at the same time.
-        registers: Registers of a computing thread, after the copying warpgroup released its own.
+        registers: Registers of a computing thread, once the copying warpgroup has released its own.
     """
 
     thread_m: int
@@ -140,8 +140,8 @@ class WarpTiling(Tiling):
         stages: Tiles of A and B in shared memory at the same time.
         blocks_per_sm: Blocks that must fit a multiprocessor; limits the registers of a thread.
         can_limit_sms: Whether a launch can be limited to some of the multiprocessors.
-        persistent: Whether each block fills a multiprocessor and computes several tiles, with
-            `blocks_per_sm` of them at the same time.
+        persistent: Whether each block fills a multiprocessor and computes several tiles,
+            `blocks_per_sm` at a time.
     """
 
     warp_m: int
@@ -173,10 +173,10 @@ class TermTiling(Tiling):
 
     Attributes:
         stages: Tiles of A and B in shared memory at the same time.
-        chain: Instructions, of 16 steps of K each, whose leading products are summed on the tensor
-            cores before the sum is added to the running sum.
+        chain: Instructions, of 16 steps of K each, whose largest products the tensor cores sum
+            before an ordinary addition to the running sum.
         flush: Steps of the tile after which the running sum is added to the total.
-        term_blocks: Blocks that decompose A or B and must fit a multiprocessor.
+        term_blocks: Blocks of the launches that make terms that must fit a multiprocessor.
     """
 
     stages: int

@@ -1,8 +1,8 @@
 """The idea of wavetrim in 150 lines: C[M,N] = A[M,K] · B[K,N] by a GPU and the CPU at once.
 
 A GPU computes C in tiles, as many at a time as it has slots: a *wave*. The last wave is partly
-filled, and takes as long as a full one. So the CPU computes the last F rows of C, the GPU the
-others. A few rows save nothing until a wave is gone; too many make the CPU the slower side.
+filled, and takes as long as a full one. So the CPU computes the last F rows of C, and the GPU the
+others. Too small an F removes no wave; too large an F makes the CPU the slower side.
 
 `python lab/nano.py [M]` measures both sides, chooses F, and tries other values of F. Without CuPy
 or a GPU it simulates one. Copies to the GPU and back are not timed, to show the waves.
@@ -48,7 +48,7 @@ def count_waves(rows: int, n: int, slots: int) -> int:
 
 
 def choose_f(m: int, n: int, slots: int, wave_seconds: float, row_seconds: float) -> int:
-    """The F for which the slower side ends first; of several the smallest."""
+    """The smallest F for which the slower side ends first."""
     gpu_seconds = [count_waves(m - f, n, slots) * wave_seconds for f in range(m + 1)]
     return min(range(m + 1), key=lambda f: max(gpu_seconds[f], f * row_seconds))
 
@@ -91,7 +91,7 @@ class SimulatedGpu:
     name, slots = "a SIMULATED GPU, whose seconds are made up,", 40
 
     def place(self, a: Matrix, b: Matrix, row_seconds: float) -> None:
-        """Take A and B. A wave takes a little longer than a row of tiles takes on the CPU."""
+        """Store A and B. A wave takes a little longer than the CPU takes for a row of tiles."""
         self.a, self.b, self.wave_seconds = a, b, 1.2 * W * row_seconds
 
     def launch(self, rows: int) -> None:

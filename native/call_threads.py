@@ -17,9 +17,9 @@ _Call: TypeAlias = tuple[Future[Any], Callable[[], Any]]
 class CallThreads:
     """Runs calls in its own daemon threads until it is closed. Thread-safe.
 
-    Other threads may still multiply when the main thread has ended. `ThreadPoolExecutor` refuses
-    calls then, and cannot even be imported. Daemon threads do not keep the process alive; the owner
-    closes the pool. A forked process inherits neither threads nor calls, and starts its own.
+    Other threads may still multiply when the main thread has ended; then `ThreadPoolExecutor`
+    refuses calls, and cannot even be imported. A forked process inherits neither threads nor calls,
+    and starts its own threads.
 
     Args:
         threads: Largest number of threads. One is started when a call finds no idle thread.
@@ -36,7 +36,7 @@ class CallThreads:
     def begin(self) -> None:
         """Forget all threads and calls, as a forked process must.
 
-        It may inherit a queue whose lock is held by a thread that it does not have.
+        It may inherit a queue that a thread had locked which it does not have.
         """
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._idle = threading.Semaphore(0)

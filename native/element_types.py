@@ -1,7 +1,7 @@
-"""Element types: what NumPy does not say of bfloat16 and of complex numbers.
+"""Element types: what NumPy does not know about bfloat16 and complex numbers.
 
-Once this module is imported, NumPy knows bfloat16 by its name, from ml_dtypes. To NumPy it is no
-float: its kind is "V", that of raw bytes, and `numpy.finfo` refuses it.
+Importing this module lets NumPy find bfloat16 by name, from ml_dtypes. To NumPy it is no float: its
+kind is "V", that of raw bytes, and `numpy.finfo` refuses it.
 """
 
 from typing import Any, Final
@@ -33,9 +33,9 @@ def find_accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def round_factor(factor: float, dtype: np.dtype[Any]) -> float:
-    """A factor as products use it: a whole number for integers, else in the type of their sums.
+    """A factor as products use it: a whole number for integers, else rounded to the type of sums.
 
-    So a factor that is too small for that type is 0, with which neither A·B nor C is read.
+    A factor too small for that type becomes 0; then what it multiplies is not read.
     """
     if is_integer(dtype):
         return int(factor)

@@ -1,4 +1,4 @@
-"""Errors of native/, and the base of those of the layers above it."""
+"""Errors of native/, and the base of the errors of the layers above it."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ class WavetrimError(Exception):
 
 
 def _make(kind: type[WavetrimError], args: tuple[Any, ...]) -> WavetrimError:
-    """An error of a kind, without `__init__`: its other attributes come with its state."""
+    """An error made without `__init__`: unpickling sets its attributes."""
     return kind.__new__(kind, *args)
 
 

@@ -1,7 +1,6 @@
-"""C libraries, compiled on first use and cached.
+"""C libraries, compiled on first use into the folder of compiled kernels.
 
-`python -m wavetrim.service.libraries` compiles a library into its source folder ahead of time.
-Otherwise it is compiled into the folder of compiled kernels when it is first needed.
+`python -m wavetrim.service.libraries` compiles them ahead of time, into their source folders.
 """
 
 import ctypes
@@ -98,8 +97,8 @@ def load_library(library: Library, cache_dir: Path | None) -> ctypes.CDLL | None
         cache_dir: Folder to compile into; None to load only what is compiled next to its source.
 
     Returns:
-        The library, or None where it can be neither found nor compiled. A failed compilation is
-        logged as a warning.
+        The library; None if it can be neither found nor compiled. A failed compilation is logged as
+        a warning.
     """
     loaded = _find_or_compile(library, cache_dir)
     if loaded is not None:
@@ -150,7 +149,7 @@ def compile_library(library: Library, folder: Path) -> Path:
 
 @cache
 def name_library(library: Library) -> str:
-    """File name with a digest of sources, options (tuned numbers among them) and platform."""
+    """File name with a digest of sources, options (with the tuned numbers) and platform."""
     paths = (*SHARED_HEADERS, *library.headers, *library.sources)
     texts = (path.read_text(encoding="utf-8") for path in paths)
     about = "\0".join((*texts, *FLAGS, *_SHARED, *library.links, sysconfig.get_platform()))

@@ -82,8 +82,8 @@ void withdraw_task(Task* task)
     atomic_store(&slot->taken, 0);
 }
 
-// One atomic subtraction a thread, however many come at once. A thread that takes one too many gives it
-// back. Another thread may meanwhile miss a place that was added, which is harmless: the first looks again.
+// One atomic subtraction a thread, however many come at once. A thread that takes a place too many gives it back. In
+// between another thread may miss a place that was added; that is harmless, because the first looks again.
 static int take_place(Task* task)
 {
     if (atomic_load(&task->places) <= 0) return 0;

@@ -1,12 +1,12 @@
 // A thread pool for tasks: copies between host memory and a device (kernels/transfer/native/copies.c),
 // and blocks of products (cpu/native/calls.c).
 //
-// The owner of a task starts it and works on it, too. A task has places for helpers. Each helper takes
-// parts of the work until none is left. A helper that comes too late finds nothing, and the owner does
-// not wait for it.
+// The owner of a task starts it and works on it, too. A task has places for helpers: the number of threads that may
+// still join. Each helper takes parts of the work until none is left. The owner does not wait for a helper that comes
+// too late.
 //
-// A process has two pools, so that a copy that a GPU waits for finds threads while all others compute
-// blocks, which take a thousand times as long.
+// A process has two pools, so that a copy that a GPU waits for finds threads while others compute blocks, which take
+// a thousand times as long.
 #pragma once
 
 #include "waiting.h"
@@ -37,8 +37,8 @@ EXPORTED void free_pool(Pool* pool);
 // Wake this many threads for a task that follows soon.
 EXPORTED void wake_pool(Pool* pool, int threads);
 
-// Let only the first `threads` threads look for tasks from now on. A thread that sleeps beyond the limit may take
-// one more wake-up, and then does not take part.
+// Let only the first `threads` threads look for tasks from now on. A sleeping thread beyond the limit may wake up
+// once more, and then does nothing.
 EXPORTED void limit_pool(Pool* pool, int threads);
 
 // Offer a task: threads join once it has places and they are notified. If all slots are taken, none

@@ -1,5 +1,5 @@
 // Copies with stores that bypass the caches. Ordinary stores first read each line that they write, and leave it
-// in the caches, where nobody wants it soon.
+// in the caches, where nobody needs it soon.
 #pragma once
 
 #include <stdint.h>

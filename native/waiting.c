@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 enum {
-    LOST_NANOSECONDS = 1000000,  // without a core: what interrupts a thread on a quiet machine takes less; chosen
-    CROWDED_NANOSECONDS = 100000000,  // for how long the machine counts as crowded, at first; twice as long each further time; chosen
+    LOST_NANOSECONDS = 1000000,  // least time without a core that is a loss: interrupts take less; chosen
+    CROWDED_NANOSECONDS = 100000000,  // for which the machine counts as crowded, doubled each further time; chosen
     MOST_DOUBLINGS = 4,
     CROWDED_PATIENCE = 50000,  // nanoseconds to spin on a crowded machine; chosen
 };
@@ -21,7 +21,7 @@ static atomic_int losses, strikes;  // strikes: products in a row that lost core
 
 int is_crowded(void) { return read_clock() < atomic_load_explicit(&crowded_until, memory_order_relaxed); }
 
-// A single loss may be chance, as on a first run. A product too short to lose a core says nothing.
+// A single loss may be chance. A product too short to lose a core says nothing.
 void judge_product(int64_t nanoseconds)
 {
     const int lost = atomic_exchange(&losses, 0);

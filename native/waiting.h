@@ -1,5 +1,4 @@
-// Waiting for other threads: first spin briefly, then sleep in the system. Where other programs want the
-// cores, threads spin hardly at all (is_crowded).
+// Waiting for other threads: first spin briefly, then sleep in the system. On a crowded machine threads hardly spin.
 #pragma once
 
 #include <limits.h>
@@ -31,8 +30,8 @@ static inline void pause_briefly(void)
 // Functions that Python calls. All others stay inside the library.
 #define EXPORTED __attribute__((visibility("default")))
 
-// Whether others want the cores: threads at work in this library have lost theirs in two products in a row, or more.
-// True for 0.1 to 1.6 s; then a product shows whether it is still so.
+// Whether the machine is crowded: threads of this library lost their cores in two products in a row, or more. True
+// for 0.1 to 1.6 s; then the next product shows whether it is still so.
 EXPORTED int is_crowded(void);
 
 // Judge by the product that has just ended, and its duration.

@@ -1,4 +1,4 @@
-"""Where files can be kept: a folder, or one for this process alone."""
+"""A folder for compiled files: the wanted one, or a temporary one of this process."""
 
 import atexit
 import logging
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 @cache
 def find_writable(folder: Path) -> Path:
-    """The folder, made if it is missing; if it cannot be written, one that ends with this process.
+    """The folder, created if missing; if it cannot be written, a temporary one of this process.
 
     Raises:
         OSError: Neither can be written.

@@ -39,12 +39,11 @@ def matmul(
 
     Shapes, stacks of matrices, vectors and element types follow `numpy.matmul`. Operands may be
     whatever `numpy.asarray` takes, with any strides, and arrays of other libraries in host memory
-    (DLPack); they are not changed. An operand with a mask, units or labels is refused. There is no
-    warning of an overflow, whatever NumPy's `errstate`. Element types are float16, bfloat16 (of
-    ml_dtypes), float32, float64, complex64, complex128, and integers of 8 to 64 bits, whose
-    products are exact, modulo 2 to the power of their bits. The product's type is NumPy's
-    `result_type`, also for bfloat16, whose products `numpy.matmul` leaves in float32. May be called
-    from several threads; products run one by one.
+    (DLPack); they are not changed. An operand with a mask, units or labels is refused. Overflows
+    give no warning, whatever NumPy's `errstate`. Element types are float16, bfloat16 (of
+    ml_dtypes), float32, float64, complex64, complex128, and integers of 8 to 64 bits, which wrap
+    around as in NumPy. The product's type is NumPy's `result_type`, also for bfloat16, whose
+    products `numpy.matmul` leaves in float32. Several threads may call it; products run one by one.
 
     Args:
         a: (…, M, K), or (K,), which is taken as a row.
@@ -52,8 +51,8 @@ def matmul(
             broadcast against each other.
         alpha: Factor of A·B, real; a whole number for integers. 0 reads neither A nor B.
         beta: Factor of C, real; a whole number for integers. 0 does not read C.
-        c: Added β times; broadcast to the result. Its element type counts for the result's; of a
-            number of Python's only whether it is whole, real or complex.
+        c: Added β times; broadcast to the result. Its element type counts for the result's; that of
+            a Python number only as whole, real or complex.
         out: Array of the result's shape and element type that receives it, with any strides. It may
             share memory with A, B or C: the result is as if it did not.
         accuracy: How exact sums on the GPU are; None for "library". "strict": fused multiply-adds
@@ -61,18 +60,17 @@ def matmul(
             of sums in that type, tensor cores allowed; for products in that type.
         f: Rows of each matrix of the result that the CPU computes, 0…M; "auto" for the fastest.
         device: "cpu" or "gpu" for all rows there, unless `f` is given; None for the fastest.
-        devices: GPUs that may be used: "none", or CUDA's indices such as "0,1"; None for all. Only
-            as many of them compute as make the product faster.
-        verify: Whether to check the result by projections (R. Freivalds), which takes on the order
-            of MN + MK + KN operations.
+        devices: GPUs that may be used: "none", or CUDA's indices such as "0,1"; None for all. Those
+            that make the product faster compute.
+        verify: Whether to check the result by projections (R. Freivalds), in about
+            MN + MK + KN operations.
 
     Returns:
-        A new array (a NumPy scalar of two vectors, as from NumPy), or `out`.
+        A new array (for two vectors a NumPy scalar), or `out`.
 
     Raises:
         wavetrim.scheduler.errors.FieldError: A ValueError. An argument is refused; the message
-        names it,
-            its value and its limit.
+            names it, its value and its limit.
         wavetrim.scheduler.errors.VerificationFailed: The result did not pass its check.
         wavetrim.scheduler.errors.ForkedProcess: This process was forked from one that used the GPU.
         wavetrim.scheduler.errors.ExecutionError: A device failed.
@@ -127,7 +125,7 @@ def plan(
         n: Columns of B and C, at least 1.
         k: Columns of A and rows of B, at least 1.
         dtype: Element type of all three.
-        memory: Where they lie: "pageable", as arrays do, or "pinned", page-locked (`empty`).
+        memory: Kind of their memory: "pageable", as of arrays, or "pinned", page-locked (`empty`).
         kernel: A kernel of the GPU's, or "auto" for the fastest.
         tile: A tile of that kernel, such as "64x128x16"; None for the fastest.
         f: Rows of C for the CPU, 0…M, or "auto" for the fastest.
@@ -135,8 +133,8 @@ def plan(
         sms: Multiprocessors that the kernel may use, from 1; None for all.
         device: None for this machine with all of its GPUs, "cpu", a GPU of this machine ("cuda:0"
             or its name), any other such as "T4" or "H200", or several: "H200 x2".
-        devices: GPUs of it that may be used, as in `matmul`.
-        cpu_threads: What if the CPU had so many threads: its rates grow with them.
+        devices: GPUs of this machine that may be used, as in `matmul`.
+        cpu_threads: What if the CPU had this number of threads: its rates grow with them.
         cpu_gflops: What if the CPU alone had this rate in this element type.
         link_gbytes_per_second: What if the GPU's link had this rate each way, in 1e9 bytes a
             second.
@@ -149,8 +147,7 @@ def plan(
 
     Raises:
         wavetrim.scheduler.errors.FieldError: A ValueError. An argument is refused; the message
-        names it,
-            its value and its limit.
+            names it, its value and its limit.
 
     Examples:
         >>> import wavetrim
@@ -179,12 +176,11 @@ def plan(
 
 
 def empty(shape: int | tuple[int, ...], dtype: "DTypeLike" = "float32") -> "NDArray[Any]":
-    """A new row-major array in page-locked memory where there is a GPU, in ordinary memory else.
+    """A new row-major array in page-locked memory; in ordinary memory if there is no GPU.
 
-    The GPU reads and writes such memory by itself, at the rate of its link and without a core's
-    work: `matmul(a, b, out=c)` with all three from here. To lock memory takes a while, and all of
-    it stays in RAM, so such arrays are best made once and used often. The elements are whatever the
-    memory held before.
+    The GPU copies page-locked memory itself, at the rate of its link and without a core: use it for
+    all three of `matmul(a, b, out=c)`. Locking memory takes a while, and it all stays in RAM, so
+    make such arrays once and use them often. The elements are uninitialized.
 
     Args:
         shape: Elements along each axis.
@@ -192,7 +188,8 @@ def empty(shape: int | tuple[int, ...], dtype: "DTypeLike" = "float32") -> "NDAr
 
     Raises:
         wavetrim.scheduler.errors.FieldError: A ValueError. The shape or the element type is
-        refused. wavetrim.kernels.errors.DeviceFailure: There is not enough memory to lock.
+            refused.
+        wavetrim.kernels.errors.DeviceFailure: There is not enough memory to lock.
 
     Examples:
         >>> import wavetrim

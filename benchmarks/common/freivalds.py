@@ -15,7 +15,7 @@ _RMS: Final = 1 / 3
 """Root mean square of a product of two elements that are uniform in -1…1."""
 
 _SAFETY: Final = 16.0
-"""Allowed error over the usual one; chosen."""
+"""Largest allowed error over the usual one; chosen."""
 
 
 class FreivaldsCheck:
@@ -31,8 +31,8 @@ class FreivaldsCheck:
     def find_error(self, product: Matrix) -> float:
         """The largest difference of a row of C·x, over `tolerance`; not finite if C is not.
 
-        Differences by rounding grow as √(NK)·(√N + √K). If elements of a few columns were not
-        written, or operands were rounded to fewer bits, the differences are larger.
+        Differences by rounding grow as √(NK)·(√N + √K). They are larger if a few columns were not
+        written, or operands were rounded to fewer bits.
         """
         if product.shape[0] != self._expected.shape[0] or product.shape[1] != self._x.shape[0]:
             return float("inf")

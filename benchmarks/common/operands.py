@@ -53,11 +53,11 @@ class Operands:
 
 
 def draw_operands(shape: Shape, dtype: str, seed: int = 0) -> Operands:
-    """Random operands in pageable memory; all pages are made."""
+    """Random operands in pageable memory; all pages have been touched."""
     m, n, k = shape
     a, b, c = np.empty((m, k), dtype), np.empty((k, n), dtype), np.empty((m, n), dtype)
-    for place, matrix in enumerate((a, b)):
-        _fill_random(matrix, seed + place)
+    for number, matrix in enumerate((a, b)):
+        _fill_random(matrix, seed + number)
     poison(c)
     return Operands(a, b, c, "pageable")
 
@@ -66,7 +66,7 @@ def pin_operands(operands: Operands) -> Operands:
     """The same A and B in page-locked memory, and a C there.
 
     Raises:
-        DeviceFailure: There is not that much memory to lock.
+        DeviceFailure: There is not enough memory to lock.
     """
     m, n, k = operands.shape
     a, b, c = (pin_matrix(*size, operands.dtype) for size in ((m, k), (k, n), (m, n)))
@@ -87,8 +87,8 @@ def copy_rows(target: Matrix, source: Matrix, threads: int | None = None) -> Non
 
 
 def map_rows(act: Callable[[slice], object], matrix: Matrix, threads: int | None = None) -> None:
-    """Call `act` for each of some ranges of rows, in threads."""
-    if matrix.nbytes < 2 * _LEAST_BYTES:  # without a look at the cores, which takes long
+    """Call `act` for ranges of rows that cover the matrix, in threads."""
+    if matrix.nbytes < 2 * _LEAST_BYTES:  # first, because counting the cores takes long
         act(slice(0, matrix.shape[0]))
         return
     ranges = cut_rows(matrix.shape[0], matrix.nbytes, threads or usable_cores())

@@ -23,7 +23,7 @@ class Plot:
     """One plot.
 
     Attributes:
-        file: Where it is kept.
+        file: Its file.
         figures: What it shows, ready for JSON.
         inches: Width and height.
         dots: Dots per inch.

@@ -17,7 +17,7 @@ class ResultsError(Exception):
 
 
 class Record:
-    """The results of a run so far. The file is written again after each of them.
+    """The results of a run so far. The file is written again after each result.
 
     Args:
         out: The results file.

@@ -38,7 +38,7 @@ def take_steps(steps: Sequence[Step], until: float, record: Record) -> None:
         record: Written after each step.
 
     Raises:
-        DeviceFailure: The GPU computes nothing after this failure.
+        DeviceFailure: The GPU cannot be used after this failure.
     """
     for step, step_until in share_time(steps, [step.estimate_seconds for step in steps], until):
         seconds = step_until - time.perf_counter()
@@ -63,9 +63,9 @@ def share_time(
 
     Args:
         items: What is measured, one after the other.
-        weights: Each item's weight among those that are left when its turn comes.
+        weights: Weight of each item; an item gets its share of the time that is left.
         until: Value of time.perf_counter() by which all should be over.
     """
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         now = time.perf_counter()
-        yield item, now + (until - now) * weights[place] / sum(weights[place:])
+        yield item, now + (until - now) * weights[index] / sum(weights[index:])

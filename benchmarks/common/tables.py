@@ -13,7 +13,7 @@ SHOWN: Final = "h100"
 
 
 def fill_section(text: str, name: str, body: str) -> str:
-    """Replace one marked section, whose marks stand on lines of their own or both in one line.
+    """Replace one marked section; its marks are on lines of their own, or both in one line.
 
     Raises:
         ValueError: The text does not have this section exactly once.

@@ -19,14 +19,15 @@ def take_turns(
 ) -> Iterator[tuple[int, Side]]:
     """Yield every side once a round, each round in another order.
 
-    The order is random, because the side before affects the clocks. All sides begin equally often.
+    The order is random, because each side affects the clocks of the next. All sides begin equally
+    often.
 
     Args:
         sides: Baselines, or other things that take turns.
         rounds: Rounds, if there is time.
         least: Rounds that take place even after `until`.
-        seed: Seed of the orders. Contests have different ones, because in few rounds a side often
-            follows the same other one.
+        seed: Seed of the orders; different for each contest, because in few rounds a side may often
+            follow the same other side.
         until: Value of time.perf_counter() after which no further round begins.
 
     Yields:

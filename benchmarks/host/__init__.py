@@ -1,7 +1,7 @@
 """Products in host memory against other libraries, and sweeps of F: `python -m benchmarks.host`.
 
-`products` says which. The machine is brought into `conditions`. A `contest` starts processes that
-measure: in the `rounds` of each, each of the `baselines` multiplies each product once; the GPU
-alone has a `limit`. `sweeps` go through products and `sweep` F at each. The `results` are shown by
-`tables` and `plots` in docs/performance.md, and as `gains` in the README.
+`products` lists them, and `conditions` what else the machine does. A `contest` starts processes
+that measure: in each of their `rounds`, each of the `baselines` multiplies each product once;
+`limit` is the least time of the GPUs alone. `sweeps` go through products, and `sweep` varies F at
+one. `tables` and `plots` show the `results` in docs/performance.md, `gains` in the README.
 """

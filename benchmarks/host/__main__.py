@@ -1,21 +1,20 @@
-"""wavetrim beside NumPy, CuPy and PyTorch, from host memory into host memory, and sweeps of F.
+"""wavetrim against NumPy, CuPy and PyTorch, from host memory into host memory, and sweeps of F.
 
-Three parts, each with a file of its own, which is written again after every step:
+Three parts, each with its own file, which is written again after every step:
 
-- `contest`, into results/busy-<host>.json: ten products and some that are drawn at random, whose
-  seed is the date, come in turns with one another, from pageable memory and from page-locked
-  memory, on a machine that is quiet or busy. Three runs, each in processes of its own. wavetrim's
-  settings are those of a fresh machine without a calibration, unless WAVETRIM_DATA_DIR names a
-  folder. If a peer is missing, nothing is measured.
+- `contest`, into results/busy-<host>.json: ten products, and some that are drawn at random with the
+  date as seed, take turns, from pageable and from page-locked memory, in each condition of the
+  machine. Three runs, each in new processes. wavetrim has the settings of a fresh machine without a
+  calibration, unless WAVETRIM_DATA_DIR names a folder. If a peer is missing, nothing is measured.
 - `sweep`, into results/host-<gpu>-sweeps.json: the time at the model's F over that at the best F
   (regret), on a machine that is calibrated first. It needs a GPU.
-- `sweep-pinned`, into results/host-<gpu>-pinned-sweeps.json: the same of products that both devices
-  share, from page-locked memory, on a quiet machine and right after NumPy.
+- `sweep-pinned`, into results/host-<gpu>-pinned-sweeps.json: the same for products that both
+  devices share, from page-locked memory, on a quiet machine and right after NumPy.
 
-Run `make bench-host`, with `CONDITION=quiet|after-numpy|busy|half` for a contest in one of these,
-or `python -m benchmarks.host [--parts contest sweep] [--seconds 560]`. The
-seconds are those of each part; what did not fit is listed in its file. On several GPUs (`make
-bench-host GPUS=2`) wavetrim, CuPy on all of them and NumPy take turns.
+Run `make bench-host`, with `CONDITION=quiet|after-numpy|busy|half` for a contest in one condition,
+or `python -m benchmarks.host [--parts contest sweep] [--seconds 560]`. The seconds are those of
+each part; what did not fit is listed in its file. On several GPUs (`make bench-host GPUS=2`)
+wavetrim, CuPy on all of them and NumPy take turns.
 """
 
 import argparse

@@ -12,9 +12,9 @@ from typing import IO, Final, Literal, get_args
 from wavetrim.cpu.threads import list_ancestors, parse_membership
 
 Condition = Literal["quiet", "after-numpy", "busy", "half"]
-"""quiet: nothing, and BLAS's threads sleep. after-numpy: a NumPy product has just ended, whose
-threads still spin. busy: as many other processes as there are cores compute. half: the process has
-half the time of its cores, by a control group."""
+"""quiet: nothing else computes, and BLAS's threads sleep. after-numpy: a NumPy product has just
+ended, and its threads still spin. busy: as many other processes compute as there are cores. half: a
+control group gives the process half the time of its cores."""
 
 CONDITIONS: Final[tuple[Condition, ...]] = get_args(Condition)
 
@@ -28,8 +28,8 @@ threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0))).start()
 print(flush=True)
 while True: pass
 """
-"""A program that computes until its standard input is closed, as it is when its parent ends.
-Ctrl-C, which all processes of a terminal get, is its parent's to answer."""
+"""A program that computes until its standard input is closed, as when its parent ends. It ignores
+Ctrl-C, which all processes of a terminal get: its parent answers that."""
 
 
 class CannotMake(Exception):
@@ -38,7 +38,7 @@ class CannotMake(Exception):
 
 @contextmanager
 def burn_cores(count: int) -> Iterator[list[int]]:
-    """Let so many other processes compute until the block ends, or this process does.
+    """Let `count` other processes compute until the block ends, or this process does.
 
     Yields:
         Their process ids, once all of them compute.
@@ -59,7 +59,7 @@ def burn_cores(count: int) -> Iterator[list[int]]:
 
 @contextmanager
 def make_half_group(cores: int) -> Iterator[tuple[str, ...]]:
-    """A control group, version 1 or 2, with half the time of so many cores.
+    """A control group, version 1 or 2, with half the time of `cores` cores.
 
     Its processes must have ended when the block ends.
 
@@ -108,7 +108,7 @@ def _limit_group(folder: Path, *, quota_us: int) -> None:
 
 
 def end_with_parent(stream: IO[str]) -> None:
-    """End this process when the other end of the stream is closed: its parent has ended."""
+    """End this process when the stream's other end is closed, as when its parent has ended."""
 
     def wait() -> None:
         stream.read()

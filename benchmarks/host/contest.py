@@ -89,8 +89,8 @@ def _make_conditions(
 ) -> dict[tuple[Condition, ...], tuple[str, ...]]:
     """The conditions of each process of a run, and the command before its own.
 
-    A process that reads its number of cores must have half of them from its start. The document
-    says which conditions could be made.
+    "half" has a process of its own, in its control group from the start, because a process reads
+    its number of cores once. The document says which conditions could be made.
     """
     made: dict[str, str] = document["conditions"]
     others = tuple(one for one in wanted if one != "half")
@@ -108,7 +108,7 @@ def _make_conditions(
 
 
 def _start(order: Order, prefix: Sequence[str]) -> Any:
-    """Let a process measure, which sees only the GPUs that it uses; its rows, and what was wrong.
+    """Let a process measure that sees only the GPUs that it uses; its rows, and what was wrong.
 
     Raises:
         RunFailed: It failed.

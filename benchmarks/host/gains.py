@@ -1,8 +1,8 @@
-"""The README's table of what wavetrim brings: milliseconds beside NumPy, CuPy and PyTorch.
+"""The README's table of what wavetrim brings: its milliseconds, and NumPy's, CuPy's and PyTorch's.
 
-Products on a quiet machine and on a busy one are from the newest results of an H100 that have them;
-those with the GPU held to few multiprocessors from its sweeps. Plans for GPUs that were not at hand
-are predicted, beside the same CPU.
+Products on a quiet and on a busy machine are from the newest results of an H100 that have them;
+those with the GPU limited to few multiprocessors are from its sweeps. For GPUs that were not there
+the table has predictions, with the same CPU.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,8 +34,7 @@ PRODUCTS: Final = (
     (29937, 2388, 60),
     (100003, 64, 64),
 )
-"""Products in float32: squares, and shapes that the link bounds. Those that no file has are left
-out."""
+"""Products in float32: squares, and shapes that the link bounds."""
 
 CONDITIONS: Final = ("quiet", "busy")
 COLUMNS: Final = {
@@ -130,7 +129,7 @@ def list_measured(results: Iterable[HostResults]) -> Iterator[Line]:
 
 
 def list_few(rows: Iterable[SweepRow]) -> Iterator[Line]:
-    """The split with the GPU held to the fewest multiprocessors, at most one line."""
+    """The split with the GPU limited to the fewest multiprocessors, at most one line."""
     split = [row for row in rows if row.is_split and row.is_cube]
     if split:
         row = min(split, key=lambda one: (one.sms, one.m))
@@ -140,7 +139,7 @@ def list_few(rows: Iterable[SweepRow]) -> Iterator[Line]:
 
 
 def list_predicted(results: HostResults) -> Iterator[Line]:
-    """Plans for GPUs of data sheets, beside the CPU of these results."""
+    """Plans for GPUs by their data sheets, with the CPU of these results."""
     cpu = results.document["profile"]["cpu"]
     for device in PREDICTED_DEVICES:
         profile = find_profile(device, devices=(), directory=None, cpu_threads=cpu["threads"])

@@ -78,12 +78,13 @@ def _draw_limit(figure: "Figure", title: str, rows: Sequence[HostRow]) -> None:
 
 
 def _draw_shares(axes: "Axes", rows: Sequence[HostRow], memory: str) -> None:
-    places = {shape: place for place, shape in enumerate(_list_shapes(rows))}
+    positions = {shape: index for index, shape in enumerate(_list_shapes(rows))}
     for name, colour in _COLOURS.items():
         of = [row for row in rows if (row.baseline, row.memory) == (name, memory)]
         shares = [100 * (row.limit_share or 0.0) for row in of]
         style: dict[str, Any] = {"marker": "D", "s": 30, "zorder": 3} if name == OURS else {"s": 18}
-        axes.scatter([places[row.shape] for row in of], shares, color=colour, label=name, **style)
+        x = [positions[row.shape] for row in of]
+        axes.scatter(x, shares, color=colour, label=name, **style)
     axes.axhline(100, color="black", linewidth=0.8)
     axes.set_title(f"{memory} memory", fontsize=9)
     axes.set_ylim(0, 1.18 * max([100.0, *(100 * (row.limit_share or 0.0) for row in rows)]))

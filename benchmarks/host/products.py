@@ -45,7 +45,8 @@ NAMED: Final = (
     Product((16384, 16384, 256), "float32"),
     Product((100_003, 64, 64), "float32"),
 )
-"""Five that were up to 400 times slower on a busy machine, squares, two that the link bounds."""
+"""Five that were once up to 400 times slower on a busy machine, squares, and two that the link
+bounds."""
 
 RANDOM_PRODUCTS: Final = 16
 LARGEST_SIZE: Final = 40_000
@@ -56,7 +57,7 @@ _DRAWN: Final = 1000
 _LEAST_SECONDS: Final = 0.05e-3
 _MOST_SECONDS: Final = 60e-3
 _MOST_CPU_SECONDS: Final = 0.3
-"""Estimated time of the fastest device, and of the CPU; chosen."""
+"""Least and longest estimated time of the fastest device, and longest of the CPU; chosen."""
 
 _CORE_FLOPS_A_SECOND: Final = {"float32": 6e10, "float64": 3e10}
 _GPU_FLOPS_A_SECOND: Final = 4e13
@@ -106,19 +107,18 @@ SHORT_PRODUCTS: Final[tuple[tuple[Shape, str], ...]] = (
     ((8000, 8000, 64), "float64"),
     ((50000, 1000, 100), "float64"),
 )
-"""Products of a short K, which the link bounds: from page-locked memory both devices share most."""
+"""Products of a short K, which the link bounds: from page-locked memory most are split."""
 
 RANDOM_SWEEPS: Final = 40
 RANDOM_SHARED: Final = 15
 """Random products among the sweeps from pageable and from page-locked memory."""
 
 HELD_SMS: Final = (8, 32)
-"""Multiprocessors that the GPU is held to at all of these. With 8 more are split, so these come
-first."""
+"""Limits of multiprocessors with which all products are swept. 8 comes first: more are split."""
 
 FEW_SMS: Final = 4
 SQUARES_HELD: Final[tuple[Shape, ...]] = (make_cube(4096), make_cube(8192))
-"""Products at which F is also swept with the GPU held to FEW_SMS, like a small GPU."""
+"""Products at which F is also swept with the GPU limited to FEW_SMS, like a small GPU."""
 
 
 def draw_products(seed: str, count: int) -> list[Product]:
@@ -159,8 +159,8 @@ class Swept:
 
     Attributes:
         product: The product.
-        sms: Multiprocessors that the GPU is held to; None for all.
-        memory: Where its matrices lie.
+        sms: Limit of the GPU's multiprocessors; None for all.
+        memory: Kind of its matrices' memory.
         condition: What else the machine does.
     """
 

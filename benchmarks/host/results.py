@@ -103,7 +103,7 @@ class Contest:
 def list_contests(rows: Iterable[HostRow]) -> list[Contest]:
     """The contests of ours and at least one other.
 
-    For the CPU page-locked memory is like any other, so NumPy's time counts for both kinds.
+    Page-locked memory makes no difference to the CPU, so NumPy's time counts for both kinds.
     """
     found: dict[tuple[object, ...], dict[str, HostRow]] = {}
     for row in rows:
@@ -125,7 +125,7 @@ class SweepRow(ProductRow):
 
     Attributes:
         memory: "pageable" or "pinned".
-        sms: Multiprocessors that the GPU was held to, or all that it has.
+        sms: Multiprocessors that the GPU was limited to, or all that it has.
         f: The model's F.
         best_f: The fastest F of the sweep.
         regret: Time at `f` over time at `best_f`.
@@ -179,7 +179,7 @@ class HostResults(Results[HostRow]):
 
 
 def list_versions(versions: Mapping[str, str]) -> str:
-    """The versions of the libraries that take part: "NumPy 2.4.0"."""
+    """The versions of the compared libraries: "NumPy 2.4.0"."""
     names = {"CuPy": "cupy-cuda13x", "PyTorch": "torch", "NumPy": "numpy"}
     return ", ".join(f"{name} {versions[x]}" for name, x in names.items() if x in versions)
 

@@ -1,8 +1,8 @@
 """One process that measures: each baseline at each product once a round, in a random order.
 
-The order mixes products as well as baselines: what a product left in caches, and what was planned
-or prepared for it, meets other products before it comes back. A `contest` starts such processes,
-writes an `Order` to them as a line of JSON, and reads their rows.
+The order mixes products as well as baselines: so before a product comes back, others have used the
+caches, the plans and what was prepared. A `contest` starts such processes, writes an `Order` to
+them as a line of JSON, and reads their rows.
 """
 
 import json
@@ -34,9 +34,8 @@ SLOW_SECONDS: Final = 0.1
 FAR_RATIO: Final = 4.0
 QUICK_SECONDS: Final = 5e-3
 EVERY: Final = 3
-"""A baseline that takes longer than SLOW_SECONDS, or FAR_RATIO times as long as the fastest one at
-the same product and not less than QUICK_SECONDS, takes part in every third round: others need the
-time more. Chosen."""
+"""A baseline takes part only in every third round if it takes longer than SLOW_SECONDS, or both
+longer than QUICK_SECONDS and FAR_RATIO times as long as the fastest one. Chosen, to save time."""
 
 BEFORE_SIDE: Final = 1500
 """M = N = K of NumPy's product before each turn in the condition after-numpy."""
@@ -46,7 +45,7 @@ PAUSE_SECONDS: Final = 0.16
 
 WAKE_SIDE: Final = 2048
 WAKE_SECONDS: Final = 0.03
-"""M = N = K and seconds of the products by which a GPU that has idled raises its clocks again."""
+"""M = N = K, and seconds, of the products that raise the clocks of an idle GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +59,8 @@ class Order:
         seconds: What it may take, from its start.
         rounds: Rounds in each condition, if there is time.
         seed: Seed of the orders within rounds.
-        checks: Whether the product of each baseline is checked and the GPUs' limit is measured, and
-            products may be left out.
+        checks: Whether the product of each baseline is checked, the GPUs' limit is measured, and
+            products may be left out: in the first run.
     """
 
     conditions: Sequence[Condition]
@@ -75,7 +74,7 @@ class Order:
 
 @dataclass(slots=True, eq=False)
 class Pair:
-    """A baseline at a product, and its turns in the condition at hand."""
+    """A baseline at a product, and its turns in the present condition."""
 
     baseline: Baseline
     operands: Operands
@@ -127,8 +126,8 @@ class Rounds:
 
     def measure(self) -> Iterator[HostRow]:
         """The rows of all conditions."""
-        for place, condition in enumerate(self._order.conditions):
-            left = len(self._order.conditions) - place
+        for index, condition in enumerate(self._order.conditions):
+            left = len(self._order.conditions) - index
             now = time.perf_counter()
             until = now + (self._until - now) / left
             with ExitStack() as stack:
@@ -147,7 +146,7 @@ class Rounds:
         limit_seconds = self._limit.find_seconds(drawn) if self._limit else None
         for operands in (drawn, pin_operands(drawn)) if self._order.gpus else (drawn,):
             for baseline in self._baselines:
-                # To NumPy, page-locked memory is like any other.
+                # Page-locked memory makes no difference to NumPy.
                 if operands.memory == "pinned" and baseline.name == NUMPY:
                     continue
                 pair = Pair(baseline, operands, limit_seconds)
@@ -188,15 +187,15 @@ class Rounds:
             longest_seconds = max(longest_seconds, time.perf_counter() - began)
 
     def _list_turns(self, turn: int, condition: Condition) -> list[Pair]:
-        """Who takes part in a round, in its order.
+        """The pairs of a round, in its order.
 
-        NumPy comes last, so that nobody else meets its threads, which spin for a while; if it runs
-        before everybody anyway, it has no place of its own.
+        NumPy comes last, because its threads spin for a while and would disturb others. In the
+        condition after-numpy they do so anyway.
         """
         pairs = [
             pair
-            for place, pair in enumerate(self._pairs)
-            if turn == 0 or not pair.is_slow or (turn + place) % EVERY == 0
+            for index, pair in enumerate(self._pairs)
+            if turn == 0 or not pair.is_slow or (turn + index) % EVERY == 0
         ]
         random.Random(f"{self._order.seed} {condition} {turn}").shuffle(pairs)
         if condition != "after-numpy":

@@ -28,22 +28,22 @@ LEAST_REACH_SECONDS: Final = 5e-3
 """Longest predicted time of an F in a sweep: this multiple of the plan's, or these seconds."""
 
 LOOKS: Final = 64
-"""Values of F whose predictions are compared with that, to find both ends of the sweep."""
+"""Values of F whose predictions are compared with REACH, to find both ends of the sweep."""
 
 FINALISTS: Final = 4
 """The fastest F of the sweep, measured again with the model's F and each device alone."""
 
 LEAST_TURNS: Final = 3
 MOST_TURNS: Final = 25
-"""Turns of those, as time allows."""
+"""Turns of the finalists, as time allows."""
 
 LEAST_RUNS: Final = 40
 USUAL_RUNS: Final = 120
 FIXED_SECONDS: Final = 0.5
 USUAL_SECONDS: Final = 8.0
 LONGEST_SECONDS: Final = 16.0
-"""Products of a sweep, and its time: for USUAL_RUNS up to USUAL_SECONDS, and up to LONGEST_SECONDS
-if LEAST_RUNS take longer; chosen."""
+"""Products of a sweep, and its time: USUAL_RUNS within USUAL_SECONDS, or at least LEAST_RUNS within
+LONGEST_SECONDS; chosen."""
 
 
 def estimate_sweep_seconds(total_seconds: float) -> float:
@@ -61,11 +61,11 @@ class Sweep:
         executor: Runs plans.
         profile: The machine.
         problem: The product.
-        sms: Multiprocessors that the GPU is held to; None for all.
+        sms: Limit of the GPU's multiprocessors; None for all.
         before: Called before each product, to make the machine's condition.
 
     Raises:
-        PlanError: No kernel can be held to so few multiprocessors.
+        PlanError: No kernel can be limited to so few multiprocessors.
     """
 
     def __init__(
@@ -145,10 +145,10 @@ class Sweep:
 
 
 def list_points(plan: Plan, most: int) -> list[int]:
-    """At most about so many F: wave boundaries, points at equal distances, the model's own."""
+    """About `most` F: wave boundaries, points at equal distances, and the model's F."""
     first, last = _find_reach(plan)
     waves = list_edges(plan, first, last, most=WAVES)
-    between = [first + (last - first) * place // (POINTS - 1) for place in range(POINTS)]
+    between = [first + (last - first) * index // (POINTS - 1) for index in range(POINTS)]
     return sorted({*thin(sorted({*waves, *between}), most), plan.f})
 
 
@@ -157,7 +157,7 @@ def thin(values: Sequence[int], most: int) -> list[int]:
     if len(values) <= most:
         return list(values)
     last = len(values) - 1
-    return [values[last * place // (most - 1)] for place in range(most)]
+    return [values[last * index // (most - 1)] for index in range(most)]
 
 
 def find_median(timings: Sequence[Timings]) -> dict[str, float]:

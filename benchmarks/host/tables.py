@@ -45,7 +45,7 @@ def render_times(results: Sequence[HostResults]) -> str:
     lines = {key: cells for one in results for key, cells in _list_lines(one)}
     if not lines:
         return ""
-    rows = [HEAD, *(lines[key] for key in sorted(lines, key=_find_place))]
+    rows = [HEAD, *(lines[key] for key in sorted(lines, key=_order))]
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
     names, *others = zip(*columns, strict=True)
     versions = dict.fromkeys(list_versions(one.document["versions"]) for one in results)
@@ -61,7 +61,7 @@ def _list_lines(results: HostResults) -> Iterator[tuple[_Key, Sequence[str]]]:
         yield (results.hardware, condition, memory), cells
 
 
-def _find_place(key: _Key) -> tuple[object, ...]:
+def _order(key: _Key) -> tuple[object, ...]:
     machine, condition, memory = key
     return "," in machine, machine, CONDITIONS.index(condition), MEMORIES.index(memory)
 

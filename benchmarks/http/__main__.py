@@ -1,6 +1,6 @@
 """Measures the service against its peers, in turns, and writes the results.
 
-The peers are a few lines of FastAPI with NumPy, and with CuPy where there is a GPU. If one does not
+The peers are a few lines of FastAPI with NumPy, and if there is a GPU with CuPy. If one does not
 run here, nothing is measured. Run `make bench-http ARGS="..."`, or `python -m benchmarks.http`.
 Rows are written as soon as they are measured. It exits with 1 if an answer was wrong, or the
 service failed.
@@ -27,7 +27,7 @@ from benchmarks.http.servers import start_peer, start_service
 from wavetrim.client import ClientError
 
 SECONDS: Final = 240.0
-"""Time of all turns; starts come on top."""
+"""Time of all turns, without the servers' starts."""
 
 SIZES: Final = (64, 256, 1024, 2048, 4096)
 SIZES_ON_FEW_CORES: Final = (64, 256, 1024, 2048)
@@ -91,8 +91,8 @@ def list_cases(sizes: Sequence[int], arguments: argparse.Namespace) -> list[Case
 def weigh_case(case: Case) -> float:
     """A case's weight when time is divided: 1 for a small one.
 
-    A small case needs many requests, because a process that has waited for its turn is slow at
-    first. A large one needs the time of its bytes, at half a GB/s.
+    A small case needs many requests, because a process is slow at first in its turn. A large case
+    needs the time of its bytes, at 0.5 GB/s.
     """
     return 1.0 + case.clients * 3 * 8 * case.size**2 / 5e8
 
@@ -100,7 +100,7 @@ def weigh_case(case: Case) -> float:
 def measure_products(
     baselines: Sequence[Baseline], cases: Sequence[Case], record: Record, until: float
 ) -> None:
-    """Measure case after case; those for which time runs out are noted.
+    """Measure case after case; if time runs out, the record names the rest.
 
     Raises:
         WrongAnswer: A baseline's answer is not its product.

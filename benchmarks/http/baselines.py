@@ -40,8 +40,8 @@ class Wire:
 class Lease:
     """`wavetrim.Client(...).matmul(a, b, out=c)` with all three in memory that is shared.
 
-    Only with one client: it shows what a caller waits for, not the service's capacity. The lease of
-    a size is kept from round to round, so that the service has page-locked it where there is a GPU.
+    Only with one client: it shows what a caller waits for, not the service's capacity. All rounds
+    of a size use one lease, so that the service has page-locked it if there is a GPU.
 
     Args:
         unix: The service's Unix socket.

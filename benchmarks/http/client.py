@@ -1,4 +1,4 @@
-"""Clients on bare sockets: they send requests made before, into memory made before.
+"""Clients on bare sockets: requests, and memory for answers, are made before the clock runs.
 
 Each client is a thread, and sends its next request when it has its last answer. Every answer is
 checked, outside the measured time.
@@ -30,7 +30,7 @@ _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 
 
 def read_head(buffer: bytearray, received: int) -> tuple[int, int, int] | None:
-    """Status of an answer that is arriving, and where its body begins and ends; None until then.
+    """Status of an answer, and where its body begins and ends; None until its head has arrived.
 
     Raises:
         WrongAnswer: It is no HTTP, does not say how long its body is, or is too long.
@@ -75,7 +75,7 @@ class Connection:
 
     def __init__(self, address: Address, product: Product) -> None:
         self._answer = bytearray(product.answer_bytes + _HEAD_BYTES)
-        np.frombuffer(self._answer, np.uint8).fill(1)  # no page is made while the clock runs
+        np.frombuffer(self._answer, np.uint8).fill(1)  # touches all pages before the clock runs
         self._socket = socket.create_connection(address, timeout=TIMEOUT_SECONDS)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -105,7 +105,7 @@ class Connection:
 def apply_load(
     address: Address, path: str, products: Sequence[Product], clients: int, seconds: float
 ) -> Load:
-    """Let clients ask for products for some time, each at least once, in turn.
+    """Let clients ask for the products in turn, for some time, each at least once.
 
     Raises:
         OSError: A connection broke.
@@ -113,8 +113,8 @@ def apply_load(
     """
     requests = [make_request(path, product) for product in products]
 
-    def call(place: int, connection: Connection, until: float) -> Load:
-        load, number = Load(), place
+    def call(first: int, connection: Connection, until: float) -> Load:
+        load, number = Load(), first
         while True:
             request, product = requests[number % len(requests)], products[number % len(products)]
             number += 1
@@ -135,7 +135,7 @@ def apply_load(
             stack.callback(connection.close)
         pool = stack.enter_context(ThreadPoolExecutor(clients))
         gc.collect()
-        gc.disable()  # it would stop all clients for a while
+        gc.disable()  # a collection would stop all clients
         stack.callback(gc.enable)
         began = time.perf_counter()
         until = [began + seconds] * clients

@@ -21,7 +21,7 @@ def measure_case(
 
     Args:
         case: The case.
-        baselines: Those that take part; each computes a first product that does not count.
+        baselines: The baselines; the first product of each does not count.
         products: Products of the case's size.
         seconds: Time for ROUNDS rounds. If they take longer there are LEAST_ROUNDS.
 

@@ -27,7 +27,7 @@ class Server:
         command: What `python -m` runs, and its arguments; the port comes last.
         ready_path: Path of a GET that is answered with 200 once it is ready.
         environment: Variables in addition to this process's.
-        checkout: Whose code runs, with its own environment if it has one.
+        checkout: Folder of the code, with its own environment if it has one.
 
     Attributes:
         address: Where it listens.
@@ -90,7 +90,7 @@ def find_python(checkout: Path) -> str:
 
 
 def start_service(folder: Path, checkout: Path = ROOT) -> tuple[Server, Path]:
-    """The service of a checkout as it is without settings, and its Unix socket."""
+    """The service of a checkout, with its default settings, and its Unix socket."""
     unix = folder / "wavetrim.sock"
     command = ("serve", "--host", "127.0.0.1", "--data-dir", str(folder / "data"))
     os.environ.pop("WAVETRIM_API_KEY", None)

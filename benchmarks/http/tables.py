@@ -9,7 +9,7 @@ from benchmarks.http.baselines import CUPY, NUMPY, OURS, OURS_LEASE
 from benchmarks.http.rows import Case, Row, find_case
 
 SIZES: Final = (64, 256, 1024)
-"""Sizes that are shown beside the largest one of each machine."""
+"""Sizes that are shown, in addition to the largest one of each machine."""
 
 DTYPE: Final = "float32"
 CLIENTS: Final = 16

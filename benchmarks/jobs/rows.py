@@ -11,7 +11,7 @@ from benchmarks.common.results import Results, read_results
 from benchmarks.jobs.service import Done, Used, read_time
 
 LEARNED: Final = 100
-"""Jobs of a trace after which answers about ends are judged: the service learns from the first."""
+"""First jobs of a trace whose expected ends do not count: the service learns from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class JobsRow:
         group: Which jobs ("all", a caller, a size), or how they were posted.
         jobs: How many.
         load: Arrivals over what the machine does; None without a trace.
-        p50_seconds: Median time from when a job was due until it had succeeded.
+        p50_seconds: Median time from when a job was due to be posted until it had succeeded.
         p95_seconds: 95th percentile of that.
         mean_seconds: Mean of that.
         rate: Jobs a second.
@@ -73,7 +73,7 @@ def summarize(
 
 
 def add_used(row: JobsRow, used: Used) -> JobsRow:
-    """A row with its rate, and with what its jobs have used."""
+    """A row with its rate, and with the CPU time of its jobs."""
     return replace(
         row,
         rate=row.jobs / used.seconds,
@@ -83,7 +83,7 @@ def add_used(row: JobsRow, used: Used) -> JobsRow:
 
 
 def add_expected(row: JobsRow, done: Sequence[Done]) -> JobsRow:
-    """A row with how good the answers about ends were; as it is if the service gave none."""
+    """A row with the error of the expected ends; unchanged if the service gave none."""
     errors, inside = [], []
     for one in done[LEARNED:]:
         expected: dict[str, Any] | None = one.accepted.get("expected")

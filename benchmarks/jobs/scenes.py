@@ -62,7 +62,7 @@ class Scenes:
         rates = []
         for service in self._take_turns("backlog"):
             service.store(trace)
-            self._measure_backlog(service, trace)  # what a service does first, it plans
+            self._measure_backlog(service, trace)  # does not count: the service makes its plans
             row = self._measure_backlog(service, trace)
             rates.append(row.rate or 0.0)
             yield [row]
@@ -133,7 +133,7 @@ class Scenes:
         return [summarize("behind", service.policy, "short ones", done)]
 
     def _measure_rates(self, service: Service) -> list[JobsRow]:
-        """Small jobs, from many clients and from one, with results in memory and on disk."""
+        """Small jobs, from many clients and from one, with results in memory or on disk."""
         service.store([SMALL])
         rows, sync_seconds = [], _measure_sync(service)
         for what, clients, count in (
@@ -183,7 +183,7 @@ class Scenes:
         return [replace(one, caller=CALLERS[0], at=0.0) for one in drawn]
 
     def _measure_in_process(self) -> JobsRow:
-        """The list's products in this process, once each has been computed before."""
+        """The list's products in this process, after each was computed once."""
         asks = self._draw_list()
         operands = {one: draw_operand(one) for one in set(asks)}
         for matrix in operands.values():

@@ -1,4 +1,4 @@
-"""A service of some checkout, several callers with keys, and jobs from their POST to their end."""
+"""The service of a checkout, callers with keys, and their jobs from the POST to the end."""
 
 import json
 import os
@@ -24,10 +24,10 @@ from benchmarks.http.servers import Server, find_python, start_service
 from benchmarks.jobs.trace import CALLERS, Ask
 
 FOLLOWERS: Final = 4
-"""Threads that look at jobs until they have ended, and remove their results."""
+"""Threads that follow jobs to their end, and remove their results."""
 
 IDLE_SECONDS: Final = 2.0
-"""How long a connection is kept that is not used."""
+"""Time after which an unused connection is closed; chosen."""
 
 _WAIT: Final = "?wait_seconds=30"
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -65,7 +65,7 @@ class Done:
 
 @dataclass(slots=True)
 class Used:
-    """CPU seconds of the service's process and of this one, and all seconds, of a block."""
+    """CPU seconds of the service's process and of this one in a block, and its seconds."""
 
     service_seconds: float = 0.0
     client_seconds: float = 0.0
@@ -73,7 +73,7 @@ class Used:
 
 
 def draw_operand(ask: Ask) -> NDArray[Any]:
-    """The matrix that is A and B of a job; all of a size and type are equal."""
+    """The matrix that is A and B of a job, the same for all jobs of a size and type."""
     drawn: NDArray[Any] = np.random.default_rng(0).random((ask.size, ask.size)).astype(ask.dtype)
     return drawn
 
@@ -129,7 +129,7 @@ class Service:
         if not hasattr(local, "connection"):
             local.connection = HTTPConnection(*self._server.address, timeout=120)
         elif time.monotonic() > local.used_at + IDLE_SECONDS:
-            local.connection.close()  # the service may, too
+            local.connection.close()  # before the service closes it
         connection: HTTPConnection = local.connection
         headers = {"Authorization": f"Bearer {self._keys[caller]}"}
         if body is not None:
@@ -143,7 +143,7 @@ class Service:
         return json.loads(content) if content else None
 
     def store(self, asks: Sequence[Ask]) -> None:
-        """Store the operands of jobs: of a caller one matrix for each size and type."""
+        """Store the operands of jobs: for each caller one matrix of each size and type."""
         for ask in asks:
             name = Ask(ask.caller, ask.size, ask.dtype)
             if name not in self._operands:
@@ -229,9 +229,9 @@ class Service:
         return sorted(done, key=lambda one: one.due)
 
     def repeat(self, ask: Ask, count: int, clients: int, storage: str) -> list[Done]:
-        """Clients post a job after the other, each once its last one has succeeded.
+        """Clients post job after job, each once its last one has succeeded.
 
-        The results are left to `remove`.
+        Call `remove` for the results.
         """
 
         def run(_: int) -> Done:
@@ -243,7 +243,7 @@ class Service:
 
     @contextmanager
     def measuring(self) -> Iterator[Used]:
-        """Measure what a block uses; filled in when it ends."""
+        """Measure what a block uses; known when it ends."""
         used, began = Used(), time.perf_counter()
         clocks: tuple[Callable[[], float], ...] = (self._read_cpu, _read_own_cpu)
         before = [clock() for clock in clocks]

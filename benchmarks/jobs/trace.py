@@ -33,7 +33,7 @@ class Ask:
 
 
 def draw_trace(seed: str, count: int, sizes: Sequence[int]) -> list[Ask]:
-    """Jobs of all sizes and types, whose times between each other are exponential (Poisson)."""
+    """Jobs of all sizes and types, with exponential times between them (Poisson)."""
     drawn, at = random.Random(seed), 0.0
     trace = []
     for _ in range(count):

@@ -27,21 +27,21 @@ MOST_SECONDS: Final = 4.0
 
 AHEAD_BYTES: Final = 2**33
 AHEAD_SECONDS: Final = 1.5e-3
-"""Time in which the GPU fills AHEAD_BYTES while the host enqueues a turn, because enqueueing a
-small product takes longer than computing it; on an H200, rounded down."""
+"""The GPU fills AHEAD_BYTES, for AHEAD_SECONDS, while the host enqueues a turn: enqueueing a small
+product takes longer than computing it. Measured on an H200, rounded down."""
 
 CHECKED_ROWS: Final = 32
 CHECKED_COLUMNS: Final = 64
 MOST_ERROR: Final = 4.0
-"""Largest error of an element that is checked, over |A|·|B| and the type's precision. Kernels that
-were right had 1.7 at most."""
+"""Rows and columns of C that are checked, and the largest error of an element over |A|·|B| and the
+type's precision; chosen. Right kernels had 1.7 at most."""
 
 
 class Contest:
     """One product, its operands uniform in -1…1 on the GPU, and the kernels that compute it.
 
     Raises:
-        DeviceFailure: The GPU has no room for the operands.
+        DeviceFailure: The GPU has too little memory for the operands.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ def admit_all(
     """The kernels that work; `refuse` is called with the others.
 
     Raises:
-        DeviceFailure: The GPU computes nothing after this failure.
+        DeviceFailure: The GPU cannot be used after this failure.
     """
     scores = {}
     for spec in specs:

@@ -1,4 +1,4 @@
-"""The plot docs/ladder-<gpu>.png: speed of the rungs, from the simplest kernel to cuBLAS."""
+"""The plot docs/ladder-<gpu>.png: speed of the kernels, from the simplest one to cuBLAS."""
 
 from collections.abc import Sequence
 from functools import partial

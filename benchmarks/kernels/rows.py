@@ -50,7 +50,7 @@ class Score:
 
 
 def make_rows(shape: Shape, scores: Mapping[KernelSpec, Score]) -> list[Row]:
-    """The rows of one contest; none without cuBLAS, as there is nothing to compare with."""
+    """The rows of one contest; none without cuBLAS, because nothing is compared then."""
     medians = {spec: statistics.median(score.seconds) for spec, score in scores.items()}
     cublas_seconds = next((of for spec, of in medians.items() if spec.is_cublas), None)
     if cublas_seconds is None:
@@ -86,7 +86,7 @@ def describe(results: Results[Row]) -> str:
 
 
 def read_kernel_results(folder: Path, gpu: str = "*") -> list[Results[Row]]:
-    """Every kernels-<gpu>.json of a folder, or that of one; the newest model first by its number.
+    """Every kernels-<gpu>.json of a folder, or one GPU's; the model of the highest number first.
 
     Raises:
         ResultsError: There is none, or one of them is no JSON or lacks something.

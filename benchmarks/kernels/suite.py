@@ -46,8 +46,8 @@ def is_textbook(spec: KernelSpec) -> bool:
 def pick_kernels(specs: Iterable[KernelSpec], shape: Shape) -> dict[KernelSpec, int]:
     """The kernels that take part at a product, and the turns of each.
 
-    Of a textbook kernel that is its first tile, at squares up to LADDER_SHAPE: larger ones take
-    long, and others would show the same rate again.
+    Of a textbook kernel only the first tile takes part, at squares up to LADDER_SHAPE: larger ones
+    take long, and other shapes have the same rate.
     """
     is_small = shape[0] == shape[1] == shape[2] <= LADDER_SHAPE[0]
     return {

@@ -1,1 +1,1 @@
-"""How much a product's check misses, and its cost: `python -m benchmarks.verify`."""
+"""How many wrong products pass their check, and its cost: `python -m benchmarks.verify`."""

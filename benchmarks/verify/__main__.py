@@ -1,4 +1,4 @@
-"""How many wrong products pass their check, how many right ones do not, and how long it takes.
+"""How many wrong products pass their check, how many right ones fail, and how long it takes.
 
 Run `python -m benchmarks.verify`; no GPU is needed. It writes benchmarks/results/verify.json: 100
 tries for every element type and kind of damage, in products of sizes 64 to 2048 of normal, uniform
@@ -45,7 +45,7 @@ TRIES: Final = 100
 RIGHT: Final = 10_000
 SIZES: Final = (64, 200, 512, 2048)
 LARGE_ONES: Final = 20
-"""One of this number of right products may have sides of up to 1000, the others of up to 48."""
+"""One of this number of right products has sides of up to 1000, the others of up to 48."""
 
 TIMED: Final = (4096, 8192)
 TURNS: Final = 7
@@ -62,10 +62,10 @@ def count_missed(dtype: str, tries: int) -> Iterator[dict[str, Any]]:
     for name in DAMAGES:
         done = missed = drawn = 0
         while done < tries:
-            place = drawn % len(products)
+            index = drawn % len(products)
             drawn += 1
-            product = products[place]
-            out = damage(product, name, errors[place], random)
+            product = products[index]
+            out = damage(product, name, errors[index], random)
             if out is not None:
                 done += 1
                 missed += verify_product(product.a, product.b, None, out).passed
@@ -73,7 +73,7 @@ def count_missed(dtype: str, tries: int) -> Iterator[dict[str, Any]]:
 
 
 def count_false_alarms(dtype: str, count: int) -> dict[str, Any]:
-    """How many right products of a type do not pass."""
+    """How many right products of a type fail."""
     random = np.random.default_rng(SEED)
     alarms = 0
     for index in range(count):
@@ -85,12 +85,12 @@ def count_false_alarms(dtype: str, count: int) -> dict[str, Any]:
 
 
 def count_type(dtype: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The rows of damages and of right products for a type."""
+    """The rows of damaged and of right products for a type."""
     return list(count_missed(dtype, TRIES)), count_false_alarms(dtype, -(-RIGHT // len(TYPES)))
 
 
 def measure_cost(executor: Executor, dtype: str, size: int) -> dict[str, Any]:
-    """Median seconds of a large product without and with its check, in turns, as planned.
+    """Median seconds of a large product without and with its check, in turns, by its plan.
 
     Operands are page-locked if there is a GPU.
     """

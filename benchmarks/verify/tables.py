@@ -1,4 +1,4 @@
-"""What the check of products misses and costs, from results/verify.json."""
+"""What the check of products misses, and what it costs, from results/verify.json."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ def render_verify(folder: Path) -> str:
 
 
 def describe_missed(document: dict[str, Any]) -> str:
-    """How many damaged products passed, and how many right ones did not."""
+    """How many damaged products passed, and how many right ones failed."""
     rows, right = document["rows"], document["right"]
     missed, damaged = (sum(row[name] for row in rows) for name in ("missed", "tries"))
     alarms, sound = (sum(row[name] for row in right) for name in ("false_alarms", "tries"))

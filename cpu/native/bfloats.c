@@ -43,8 +43,8 @@ static void widen_line(float* wide, const char* line, int64_t length)
     }
 }
 
-// Widen a matrix, by rows or by columns as it lies, without gaps; `row` and `column` become its strides. A single
-// row lies by rows in any case: by columns, both strides would be one element, and BLAS would be told a wrong one.
+// Widen a matrix without gaps, in its own order, by rows or by columns; `row` and `column` become its strides. A
+// single row is always stored by rows: by columns both strides would be one element, too little for BLAS.
 static void widen_matrix(Source source, int64_t rows, int64_t columns, float* wide, int64_t* row, int64_t* column)
 {
     const int by_rows = source.column == sizeof(uint16_t);
@@ -136,7 +136,7 @@ void multiply_bfloats(const Blas* blas, const Product* product, const Block* blo
 enum { TRIED_SIDE = 256, TRIES = 3 };
 _Static_assert(TRIED_SIDE * TRIED_SIDE <= TEMPORARY_ELEMENTS, "a part that is tried fits into the memory");
 
-// Least nanoseconds, of several tries, for a part of TRIED_SIDE each way.
+// Least nanoseconds, of several tries, for a part of TRIED_SIDE rows, columns and K.
 static int64_t time_part(Blas blas, int tiles, const uint16_t* ones, float* memory)
 {
     const Source source = {(const char*)ones, TRIED_SIDE * sizeof *ones, sizeof *ones};

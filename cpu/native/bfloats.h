@@ -13,7 +13,7 @@ typedef struct {
 int has_tiles(void);
 
 // Multiply rows x columns of C over a part of K by tiles, and add the product to `total`; at the beginning of K,
-// store it there instead. `memory` has room for 2 TEMPORARY_ELEMENTS floats. Returns 0, with `total` unchanged,
-// for shapes and elements that tiles do not suit.
+// store it there instead. `memory` has 2 TEMPORARY_ELEMENTS floats. Returns 0, with `total` unchanged, for shapes
+// and elements that tiles do not suit.
 int multiply_by_tiles(
     Source a, Source b, int64_t rows, int64_t columns, int64_t depth, float* total, int begins, float* memory);

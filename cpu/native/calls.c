@@ -1,11 +1,11 @@
 // Calls: products whose blocks are computed by the caller and by threads of a pool.
 //
-// One lock guards all shared state; it is taken for nanoseconds, a thousandth of the time of a block.
+// One lock guards all shared state; it is locked for nanoseconds, a thousandth of the time of a block.
 // A caller that waits for its helpers spins first, because most waits are short, and then sleeps.
 //
 // Threads wake up as a flat tree: the caller wakes some and begins its own block, and each woken thread
-// wakes as many others. On a virtual machine it takes a thread 0.1 ms or more to wake up, and some µs to
-// wake another. So with 16 threads two levels are faster than four, and than one caller that wakes all.
+// wakes as many others. On a virtual machine it takes 0.1 ms or more to wake up, and some µs to wake
+// another. So with 16 threads two levels are faster than four, and than a caller that wakes all.
 #include "calls.h"
 
 #include <pthread.h>
@@ -120,7 +120,7 @@ static void find_helpers(Call* call)
     call_helpers(call->pool, &call->task, WOKEN);
 }
 
-// Report which rows may still be written: from the first to the last row of blocks in progress or not begun.
+// Report which rows may still be written: all from the first to the last row of unfinished blocks.
 static void report_rows(const Call* call, Report* report)
 {
     const int64_t all_rows = call->blocks[call->count - 1].row_stop;

@@ -13,7 +13,7 @@ typedef struct {
     void* gemm[KINDS];
     void* gemv[KINDS];
     int64_t integer_bytes;
-    int64_t tiles;  // whether bfloat16 is multiplied by the CPU's tiles instead
+    int64_t tiles;  // whether the CPU's tiles multiply bfloat16 instead
     int64_t cache_bytes;  // of the largest cache; 0 if unknown
 } Blas;
 
@@ -46,16 +46,16 @@ typedef struct Call Call;
 // Whether tiles multiply bfloat16 faster than this BLAS, by a short trial.
 EXPORTED int prefers_tiles(const Blas* blas);
 
-// Begin a call with at most `helpers` threads of the pool, which join with the first compute_next: until then no
-// array is used. The blocks are in the order of their rows, at least one, and must live as long as the call. With
-// `sums`, they are ranges of K, and their products, row-major and without factors, are stored there one after the
+// Begin a call with at most `helpers` threads of the pool. They join at the first compute_next; until then no array
+// is used. There is at least one block; blocks are in the order of their rows, and stay until the call ends. With
+// `sums`, blocks are ranges of K, and their products, row-major and without factors, are stored there one after the
 // other. Returns NULL without memory.
 EXPORTED Call* begin_call(
     Pool* pool, const Blas* blas, const Product* product, int helpers, char* sums, const Block* blocks,
     int64_t count);
 
-// Compute the next block in the calling thread, which is always the same; wait while helpers have all blocks
-// that are left. Returns 1 after a block, and 0 when all is done.
+// Compute the next block in the calling thread, the same for all blocks; if helpers have the rest, wait for them.
+// Returns 1 after a block, and 0 when all is done.
 EXPORTED int compute_next(Call* call, Report* report);
 
 // Drop the blocks that have not begun, wait for the others, and free the call.
@@ -78,10 +78,10 @@ void multiply_bfloats(const Blas* blas, const Product* product, const Block* blo
 // Whether a C of these rows is written past the caches (streamed.c).
 int is_streamed(const Blas* blas, const Product* product, int64_t rows);
 
-// Compute one block of such a C. `memory` has room for PIECE_BYTES.
+// Compute one block of such a C. `memory` has PIECE_BYTES.
 void multiply_streamed(const Blas* blas, const Product* product, const Block* block, char* memory);
 
-enum { PIECE_BYTES = 1 << 18 };  // of C; they fit into the cache that a core has for itself
+enum { PIECE_BYTES = 1 << 18 };  // of C: a piece fits into a core's own cache; chosen
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 

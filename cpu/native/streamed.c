@@ -1,14 +1,14 @@
-// One block of a C that no cache holds, with a short K: memory bounds it, and BLAS would write it twice and read it
-// twice, as it clears C first. So BLAS computes a piece at a time in the thread's own memory, which stays in
-// its core's cache, and stores that bypass the caches bring it to C: memory is written once.
+// One block of a C too large for any cache, with a short K: memory bounds it. BLAS would write and read C twice,
+// because it clears C first. So BLAS computes a piece at a time in memory that stays in the core's cache, and stores
+// that bypass the caches write it to C, once.
 #include "calls.h"
 
 #include "../../native/streaming.h"
 
 // STREAMED_ROW_BYTES is a macro from native/tuned.py. The others were chosen.
 enum {
-    LEAST_TIMES = 4,  // least size of C over that of A, and over that of B; both are read in any case
-    MOST_CACHE_BYTES = 128 << 20,  // of a cache; a larger one is shared with cores of other machines
+    LEAST_TIMES = 4,  // least size of C over those of A and of B, which must be read in any case
+    MOST_CACHE_BYTES = 128 << 20,  // of a cache that counts as this machine's own; others share a larger one
     LINE_BYTES = 64,  // of the caches
     STRETCH_BYTES = 4096,  // of a line of C in a piece of many lines
 };
@@ -21,7 +21,7 @@ int is_streamed(const Blas* blas, const Product* product, int64_t rows)
         && rows * n * item > least(blas->cache_bytes, MOST_CACHE_BYTES);
 }
 
-// Copy a piece to C, row by row or column by column as C lies; `step` leads in C from one to the next.
+// Copy a piece to C line by line, a row or a column in C's order; `step` is the bytes from line to line in C.
 static void stream_piece(char* c, int64_t step, const char* piece, int64_t lines, int64_t line_bytes)
 {
     if (step == line_bytes) {
@@ -31,8 +31,8 @@ static void stream_piece(char* c, int64_t step, const char* piece, int64_t lines
     for (int64_t i = 0; i < lines; ++i) stream_row(c + i * step, piece + i * line_bytes, line_bytes);
 }
 
-// Elements of a line in a piece. A line is cut into parts of nearly equal length, as long as the piece allows, that
-// end at a cache line where C begins at one.
+// Elements of a line in a piece. A line is cut into the fewest parts that fit pieces, of nearly equal length and whole
+// cache lines.
 static int64_t find_stretch(int64_t lines, int64_t length, int64_t item)
 {
     const int64_t few = PIECE_BYTES / 2 / lines, most = few > STRETCH_BYTES ? few : STRETCH_BYTES;

@@ -1,11 +1,11 @@
 // Parts of products of bfloat16 by the tiles of the CPU (Intel AMX), which sum in single precision.
 //
-// A tile has 16 rows of 64 bytes: 16 rows of A with 32 elements of K each, or 16 pairs of B's rows, in which the
-// two elements of a column lie side by side. A and B are packed into tiles, with zeros around them, and four
-// tiles of C are summed at a time.
+// A tile has 16 rows of 64 bytes: 16 rows of A with 32 elements of K each, or 16 pairs of rows of B, in which the
+// two elements of a column are adjacent. A and B are packed into tiles, padded with zeros, and four tiles of C are
+// summed at a time.
 //
-// Tiles treat numbers below the normal range as 0, and make 0 of such sums. So they multiply only parts whose
-// products are all whole multiples of one normal number: then the sums are, too.
+// Tiles treat subnormal numbers as 0, and flush such sums to 0. So they multiply only parts in which all products
+// are whole multiples of one normal number: then sums are, too, and none is subnormal.
 #include "bfloats.h"
 
 #include <string.h>
@@ -25,9 +25,9 @@ enum {
     TILE = SIDE * DEPTH,  // elements of a tile of A or B
     PAIR = 2 * SIDE,  // rows and columns of four tiles of C
     LINE_BYTES = 64,
-    FEWEST = 16,  // rows and columns: with fewer, most of a tile is padding
-    MOST_SIDES = 8192,  // rows or columns, and K, together: with padding they fit the memory
-    LEAST_EXPONENTS = 254 - 126 + 14,  // sum for which the last digit of a product, 14 places down, is normal
+    FEWEST = 16,  // least rows and columns: with fewer, most of a tile is padding
+    MOST_SIDES = 8192,  // most rows plus K, and columns plus K: with padding they fit the memory
+    LEAST_EXPONENTS = 254 - 126 + 14,  // least sum of exponents: a product's last bit, 14 bits down, is normal
     LANES = 8,
 };
 
@@ -78,7 +78,7 @@ static void add_products(int c, int a, int b)
 
 enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };  // arch_prctl, as Linux documents it
 
-// Tiles are state of a thread that its process must ask the system for.
+// A process must ask the system for permission to use tiles.
 static int find_tiles(void)
 {
     unsigned a, b, c, d, low, high;
@@ -148,7 +148,7 @@ static void pack_left(Source a, int64_t rows, int64_t depth, int64_t count, uint
     }
 }
 
-// Put the elements of two lines side by side, 16 of each.
+// Interleave the elements of two lines, 16 of each.
 static void interleave(uint16_t* target, const char* first, const char* second)
 {
     for (int half = 0; half < 2; ++half) {
@@ -183,7 +183,7 @@ static void pack_right(Source b, int64_t depth, int64_t columns, int64_t count, 
     }
 }
 
-// The least exponent of the elements that are not 0; 0 if one is below the normal range.
+// The least exponent of the elements that are not 0; 0 if one is subnormal.
 static int find_least_exponent(const uint16_t* packed, int64_t count)
 {
     const Shorts most = (Shorts){0} + 0x7fff;

@@ -37,7 +37,8 @@ __device__ __forceinline__ void wait_for_phase(unsigned barrier, int parity)
         "@!done bra AGAIN;\n}" ::"r"(barrier), "r"(parity) : "memory");
 }
 
-// The current stage and the parity of its barriers, which flips with every round of all stages.
+// The current stage and the parity of its barriers, which flips with every round of all stages
+// (PipelineState in CUTLASS).
 struct Turn {
     int stage = 0;
     int parity = 0;

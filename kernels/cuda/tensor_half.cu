@@ -44,14 +44,14 @@ constexpr int STAGE_BYTES = A_BYTES + BOXES * BOX_BYTES;
 constexpr int SUMS = BLOCK_N / 2;  // elements of C in a thread
 constexpr int LINE_PAIRS = LINE / 4;  // packed registers of 64 columns
 constexpr int WARP_BYTES = 16 * LINE_BYTES;  // to transpose 16 rows of 64 columns
-constexpr int ROOM_BYTES = 4 * CONSUMERS * WARP_BYTES;
+constexpr int EPILOGUE_BYTES = 4 * CONSUMERS * WARP_BYTES;
 constexpr int PRODUCER_REGISTERS = 40;
 constexpr int CONSUMER_REGISTERS = 232;
 
 static_assert(BLOCK_K == LINE, "a line of A is a step of the tile");
 static_assert(CONSUMERS == 2, "registers are divided among two computing warpgroups and one that copies");
 static_assert(BOXES % CLUSTER == 0, "the blocks of a cluster share out the boxes of B");
-static_assert(STAGES * (STAGE_BYTES + 2 * BARRIER_BYTES) + ROOM_BYTES == SHARED_BYTES, "the launch must agree");
+static_assert(STAGES * (STAGE_BYTES + 2 * BARRIER_BYTES) + EPILOGUE_BYTES == SHARED_BYTES, "the launch must agree");
 
 // Addresses in shared memory.
 struct Shared {
@@ -59,13 +59,13 @@ struct Shared {
 
     __device__ __forceinline__ unsigned a(int stage) const { return base + stage * STAGE_BYTES; }
     __device__ __forceinline__ unsigned b(int stage, int box) const { return a(stage) + A_BYTES + box * BOX_BYTES; }
-    __device__ __forceinline__ unsigned room(int warp) const
+    __device__ __forceinline__ unsigned epilogue(int warp) const
     {
         return base + STAGES * STAGE_BYTES + warp * WARP_BYTES;
     }
     __device__ __forceinline__ unsigned full(int stage) const
     {
-        return base + STAGES * STAGE_BYTES + ROOM_BYTES + stage * BARRIER_BYTES;
+        return base + STAGES * STAGE_BYTES + EPILOGUE_BYTES + stage * BARRIER_BYTES;
     }
     __device__ __forceinline__ unsigned empty(int stage) const { return full(stage) + STAGES * BARRIER_BYTES; }
 };
@@ -212,14 +212,14 @@ __device__ __forceinline__ void pack(
 
 // Store 64 columns of a warp's 16 rows: transposed in shared memory, so that eight lanes store a line.
 __device__ __forceinline__ void store_line(
-    const unsigned (&packed)[SUMS / 2], int line, unsigned room, const Finished& tile, long long ldc, bool aligned)
+    const unsigned (&packed)[SUMS / 2], int line, unsigned buffer, const Finished& tile, long long ldc, bool aligned)
 {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int chunk = 0; chunk < LINE / 8; chunk += 2) {
         const unsigned* const from = packed + line * LINE_PAIRS + chunk * 2;
         const int row = lane % 16;
-        const unsigned to = room + row * LINE_BYTES + ((chunk + lane / 16) ^ row % 8) * 16;
+        const unsigned to = buffer + row * LINE_BYTES + ((chunk + lane / 16) ^ row % 8) * 16;
         asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(from[0]),
                      "r"(from[1]), "r"(from[2]), "r"(from[3]) : "memory");
     }
@@ -231,7 +231,7 @@ __device__ __forceinline__ void store_line(
         uint4 chunk;
         asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                      : "=r"(chunk.x), "=r"(chunk.y), "=r"(chunk.z), "=r"(chunk.w)
-                     : "r"(room + row * LINE_BYTES + (lane % 8 ^ row % 8) * 16) : "memory");
+                     : "r"(buffer + row * LINE_BYTES + (lane % 8 ^ row % 8) * 16) : "memory");
         if (i * 4 >= tile.rows || columns <= 0) continue;
         Half* const to = tile.c + i * 4 * ldc + line * LINE;
         if (aligned && columns >= 8) {
@@ -272,7 +272,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGISTERS));
         const int lane = threadIdx.x % 32;
         const int warp = threadIdx.x / 32;
-        const unsigned room = shared.room(warp);
+        const unsigned buffer = shared.epilogue(warp);
         const bool aligned = ldc % 8 == 0 && reinterpret_cast<unsigned long long>(c) % 16 == 0;
         Consumer consumer = {shared, {}, -1, warpgroup, int(threadIdx.x) % WARPGROUP};
         float sums[SUMS];
@@ -286,7 +286,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             for (int line = 0; line < BOXES; ++line) {
                 if (step < steps) consumer.multiply_step(sums, step > 0);
                 ++step;
-                if (finished.c) store_line(packed, line, room, finished, ldc, aligned);
+                if (finished.c) store_line(packed, line, buffer, finished, ldc, aligned);
             }
 #pragma unroll 1
             for (; step < steps; ++step) consumer.multiply_step(sums, true);
@@ -302,7 +302,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
         }
         if (finished.c) {
 #pragma unroll
-            for (int line = 0; line < BOXES; ++line) store_line(packed, line, room, finished, ldc, aligned);
+            for (int line = 0; line < BOXES; ++line) store_line(packed, line, buffer, finished, ldc, aligned);
         }
     }
     // No block ends while others still copy into its shared memory or arrive at its barriers.

@@ -4,11 +4,11 @@
 
 - `launch`: tiled kernels, one block a tile.
 - `bulk`: the kernel that Hopper's copy engine feeds, which needs `tensor_maps`. `tails` divides its
-  last wave among the blocks, `partials` is memory for the sums that they exchange.
+  last wave along K (stream-K), `partials` is memory for the sums that blocks then exchange.
 - `tensor`: float32 products from three bfloat16 terms of each element; `terms` is memory for these.
 - `half`: 16-bit elements on tensor cores.
 - `cublas`: NVIDIA's kernels; `partitions` limits them to some multiprocessors.
 
-`prepared` makes a launch ready once: function, grid, tensor maps and arguments in memory. One call
-of the driver then enqueues it, as it would a CUDA graph, which docs/notes/memory.md compares.
+`prepared` makes a launch ready once: function, grid, tensor maps and arguments in memory. Then one
+call of the driver enqueues it. docs/notes/memory.md compares this with CUDA graphs.
 """

@@ -24,8 +24,8 @@ def prepare_bulk(
 ) -> PreparedLaunch:
     """Prepare a product on at most `sms` multiprocessors; None for all.
 
-    Bulk copies need rows that begin at multiples of 16 bytes; other A and B are copied first. The
-    strict register kernel takes over where sizes exceed 32 bits, K is 0, or memory is short.
+    Bulk copies need rows that begin at multiples of 16 bytes; other A and B are copied first. If
+    sizes exceed 32 bits, K is 0 or memory is short, the strict register kernel computes instead.
 
     Args:
         spec: The kernel.

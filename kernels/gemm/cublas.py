@@ -32,16 +32,16 @@ _TYPES: Final[dict[str, tuple[int, int, type[np.inexact[Any]]]]] = {
 HALVES: Final = ("float16", "bfloat16")
 _DEFAULT_MODE: Final = 0
 _EXACT_MODE: Final = 16
-"""CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION. By default cuBLAS may divide K among blocks and
-add their sums in the element type, which for bfloat16 is off by several units of the last place.
-For longer types it only keeps cuBLAS from faster kernels: 1024³ of float32 takes 78 µs, not 58."""
+"""CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION, for types of 16 bits. By default cuBLAS may
+divide K among blocks and add their sums in the element type, which for bfloat16 is off by several
+units in the last place. Longer types do not need it: 1024³ of float32 would take 78 µs, not 58."""
 
 
 class CublasHandles:
     """Handles of cuBLAS on one stream, created when they are first needed.
 
     Args:
-        stream: CuPy's stream, of the device that is the current one.
+        stream: CuPy's stream, on the current device.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -49,7 +49,7 @@ class CublasHandles:
         self._handles: dict[int, int] = {}
 
     def find(self, dtype: str) -> int:
-        """The handle for products of an element type; the stream's device is the current one."""
+        """The handle for products of an element type; the stream's device must be current."""
         mode = find_mode(dtype)
         if mode not in self._handles:
             from cupy.cuda import cublas
@@ -68,7 +68,7 @@ class CublasHandles:
 
 
 def find_mode(dtype: str) -> int:
-    """The math mode with which products of an element type are as exact as promised."""
+    """The math mode for products of an element type."""
     return _EXACT_MODE if dtype in HALVES else _DEFAULT_MODE
 
 
@@ -82,7 +82,7 @@ class CublasCall:
         library: CuPy's cuBLAS module.
         find_handle: Returns the calling thread's handle; each thread has its own.
         arguments: Arguments of cublasGemmEx after the handle.
-        factors: α and β in memory, where cuBLAS reads them at each call.
+        factors: α and β in memory: cuBLAS reads them at each call.
         sms: Limit of multiprocessors; None for all.
         sms_quantum: Granularity of the limit.
         words: `arguments` in memory, for a command buffer.
@@ -100,7 +100,7 @@ class CublasCall:
 
     @property
     def command(self) -> Command | None:
-        """As `Call` says. Its word is the address of the arguments, integers of 64 bits."""
+        """As `Call` says. Its one word is the address of `words`."""
         if self.sms is not None:
             return None
         return Command(CommandKind.MULTIPLY, (self.words.ctypes.data,))
@@ -124,7 +124,7 @@ class CublasCall:
             raise DeviceFailure(f"{self.label}: {error}", poisoned=poisoned) from error
 
     def _multiply(self) -> None:
-        """Call cuBLAS in its mode; the handle is CuPy's, whose own products set another."""
+        """Call cuBLAS in the right mode, then restore it: the handle is CuPy's."""
         library, handle = self.library, self.find_handle()
         before = library.getMathMode(handle)
         library.setMathMode(handle, self.mode)
@@ -147,7 +147,7 @@ def find_gemm_address() -> int | None:
 
 
 def find_arguments(spec: KernelSpec, product: Product) -> tuple[tuple[int, ...], NDArray[Any]]:
-    """Arguments of cublasGemmEx after the handle, and α and β, to which they point.
+    """Arguments of cublasGemmEx after the handle, and the array of α and β to which they point.
 
     cuBLAS is column-major, so it computes Cᵀ ← αBᵀ·Aᵀ + βCᵀ, which is the same memory.
 
@@ -177,8 +177,8 @@ def find_arguments(spec: KernelSpec, product: Product) -> tuple[tuple[int, ...],
 def prepare_cublas(spec: KernelSpec, product: Product, sms: int | None = None) -> PreparedLaunch:
     """Prepare a product by cuBLAS.
 
-    The stream of a green context limits the multiprocessors. cuBLAS's own SM count target would
-    not: it makes cuBLAS choose a slower kernel, which runs on all of them.
+    A green context's stream limits the multiprocessors. cuBLAS's own SM count target does not: it
+    makes cuBLAS choose a slower kernel that still runs on all of them.
 
     Args:
         spec: The catalog entry.

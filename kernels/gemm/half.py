@@ -22,9 +22,8 @@ def prepare_half(
 ) -> PreparedLaunch:
     """Prepare a product on at most `sms` multiprocessors; None for all.
 
-    Bulk copies need rows that begin at multiples of 16 bytes; other A and B are copied first.
-    cuBLAS takes over where memory for the copies is short, or where a size fits 32 bits but not
-    with a tile more.
+    Bulk copies need rows that begin at multiples of 16 bytes; other A and B are copied first. If
+    memory for the copies is short, or a size plus a tile exceeds 32 bits, cuBLAS computes instead.
 
     Args:
         spec: The kernel.
@@ -54,7 +53,7 @@ def prepare_half(
 def count_blocks(spec: KernelSpec, tiles: int, sms: int) -> int:
     """The fewest blocks, in whole clusters, that need no more waves than `sms` blocks.
 
-    Fewer multiprocessors take less power, and the clock is higher.
+    Fewer busy multiprocessors draw less power, so the clock is higher.
 
     Args:
         spec: The kernel.

@@ -60,8 +60,8 @@ def prepare_tiles(
         cache_dir: Folder of compiled kernels.
         wanted: Device address of a 32-bit number; the kernel returns at once if it is 0. Only for
             the register kernel. None to compute always.
-        sms: Limit of multiprocessors, for a kernel that is `persistent`: it then has one
-            persistent block for each. None for all.
+        sms: Limit of multiprocessors, for a kernel that `can_limit_sms`: one persistent block on
+            each. None for all.
     """
     if sms is not None:
         spec = make_persistent(spec)
@@ -122,7 +122,7 @@ def divide_grid(
 
 @cache
 def make_persistent(spec: KernelSpec) -> KernelSpec:
-    """The variant of a `persistent` kernel whose blocks each fill a multiprocessor."""
+    """The variant of a kernel with persistent blocks, each of which fills a multiprocessor."""
     assert spec.can_limit_sms, "only such kernels can be limited to some multiprocessors"
     if not isinstance(spec.tiling, WarpTiling):
         return spec

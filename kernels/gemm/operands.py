@@ -19,8 +19,8 @@ class Layout:
     """A row-major matrix in device memory: address, shape, leading dimension in elements.
 
     Attributes:
-        padding: Elements after each row that hold nothing. 0 where they belong to another matrix:
-            the rest of a row of which this is a part.
+        padding: Unused elements after each row, which a copy may overwrite; 0 if they belong to
+            another matrix.
     """
 
     pointer: int

@@ -17,7 +17,7 @@ class Partials:
     Attributes:
         sums: Address of one tile for each block.
         flags: Address of a 32-bit flag for each block, 0 when the launch begins.
-        clearing: Call that sets the flags to 0; None if they are.
+        clearing: Call that sets the flags to 0; None if they are 0.
         memory: CuPy's memory, kept alive.
     """
 
@@ -28,10 +28,10 @@ class Partials:
 
 
 class Workspace:
-    """Memory for the partial sums of all launches of one stream; the next product uses it, too.
+    """Memory for the partial sums of all launches of one stream.
 
-    A launch ends before the next begins, so all share it: a tile for each multiprocessor, at most
-    17 MB on an H200, and a flag, which each launch leaves at 0.
+    A launch ends before the next begins, so they share it: for each multiprocessor a tile, together
+    at most 17 MB on an H200, and a flag, which each launch leaves at 0.
     """
 
     def __init__(self) -> None:

@@ -77,7 +77,7 @@ def _find_stream(sms: int, quantum: int) -> tuple[int, Any]:
 
 
 def _make_partition(device_index: int, sms: int, quantum: int) -> Partition:
-    """Create a partition, which lasts as long as the process."""
+    """Create a partition, which stays until the process ends."""
     from cuda.bindings import driver
 
     try:
@@ -97,8 +97,8 @@ def _make_partition(device_index: int, sms: int, quantum: int) -> Partition:
 def _choose_resource(device: Any, sms: int, quantum: int) -> Any:
     """The largest partition of at most `sms` multiprocessors.
 
-    A partition almost as large as the GPU may not exist, because not all multiprocessors of a
-    cluster fit partitions. Smaller ones are tried then.
+    Partitions almost as large as the GPU may not exist, because some GPUs' clusters lack
+    multiprocessors. Then smaller ones are tried.
     """
     from cuda.bindings import driver
 

@@ -32,7 +32,7 @@ class CommandKind(IntEnum):
 
 
 class Command(NamedTuple):
-    """An operation of a stream as numbers, which C submits."""
+    """An operation of a stream as numbers, so that C can submit it."""
 
     kind: CommandKind
     words: tuple[int, ...]
@@ -83,8 +83,8 @@ class PreparedLaunch:
     Attributes:
         label: The kernel, for messages.
         calls: The calls.
-        lasting: Whether it may be cached. False if it holds memory from CuPy's pool, or stands in
-            for a launch that memory was too short for.
+        lasting: Whether it may be cached. False if it uses memory from CuPy's pool, or replaces a
+            launch for which memory was short.
     """
 
     label: str
@@ -92,7 +92,7 @@ class PreparedLaunch:
     lasting: bool = True
 
     def enqueue(self, stream: int) -> None:
-        """Enqueue the calls without waiting. It may not be under way in another stream.
+        """Enqueue the calls without waiting. The launch may not run in another stream meanwhile.
 
         Args:
             stream: Address of CuPy's current stream, on the device of the launch.

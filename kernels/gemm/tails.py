@@ -1,6 +1,6 @@
-"""Division of a persistent launch: whole tiles, and a last wave divided along K (stream-K).
+"""Division of C among persistent blocks: whole tiles, and a last wave divided along K (stream-K).
 
-A pure function. The unit of time is a step: BLOCK_K of K for one tile on one multiprocessor.
+The unit of time is a step: BLOCK_K of K for one tile on one multiprocessor.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from math import isqrt
 from typing import Final
 
 FIX_UP_STEPS: Final = 5  # steps of 16 along K
-"""Cost of dividing a last wave along K, as partial sums go through memory. Chosen: 3 to 7 steps at
+"""Time to exchange partial sums when a last wave is divided. Chosen from 3 to 7 steps at
 1024³…8192³, once 12, with tiles of 128x256x16 (H200, cd73791)."""
 
 
@@ -42,7 +42,7 @@ def divide_tiles(tiles: int, steps_k: int, sms: int) -> Division:
     plain = Division(min(tiles, sms), 0, (waves + (rest > 0)) * steps_k)
     if rest == 0:
         return plain
-    # The owner of a tile adds up the partial sums of its blocks, so even more blocks take longer.
+    # One block adds up a tile's partial sums: with even more blocks that takes longer.
     blocks = sms if waves else min(sms, tiles * max(1, isqrt(steps_k)))
     divided_steps = waves * steps_k + -(-rest * steps_k // blocks) + FIX_UP_STEPS
     divided = Division(blocks, rest, divided_steps)

@@ -1,11 +1,11 @@
 """float32 products from bfloat16 terms, with a fallback to the strict kernel.
 
 Each float32 is the sum of three bfloat16, its *terms*. A product is four launches: decompose the
-rows of A, decompose the columns of B, multiply, and the strict register kernel. The first two note
-on the device whether the terms are exact. If they are, the strict kernel returns at once. If not,
-the multiplication returns at once, and the strict kernel computes. The host does not wait.
+columns of B, decompose the rows of A, multiply, and the strict register kernel. The first two note
+on the device whether the terms are exact. If they are, the strict kernel returns at once; if not,
+the multiplication does, and the strict kernel computes. So the host need not wait.
 
-Products with a short K are computed on the ordinary cores, with sums in float64. Large products are
+Products with a short K are computed without tensor cores, with sums in float64. Large products are
 cut into parts whose terms fit the memory.
 """
 
@@ -89,7 +89,7 @@ def prepare_terms(
 
 
 def _cut_product(cut: PartSizes, product: Product) -> Iterator[tuple[Product, bool]]:
-    """The parts of a product, and whether B's part differs from that of the part before."""
+    """The parts of a product, each with whether its part of B is new."""
     before = None
     for part in cut.list_parts(product.c.rows, product.c.columns, product.k):
         of_b = part.columns, part.depth
@@ -171,7 +171,7 @@ class _Launch:
         )
 
     def _prepare_terms(self, function: Any, lines: int, values: Sequence[Any]) -> DriverCall:
-        """A launch of as many blocks as run at once; one a multiprocessor if limited."""
+        """A launch of as many blocks as run at once, or of one for each of `sms`."""
         assert isinstance(self._spec.tiling, TermTiling), "only these kernels have terms"
         tile = self._spec.tile  # square
         tiles = -(-lines // tile.m) * -(-self._product.k // tile.k)
@@ -192,7 +192,7 @@ def _choose_short(sms: int | None) -> KernelSpec:
 
 
 def _allocate(spec: KernelSpec, shape: tuple[int, int, int]) -> tuple[PartSizes, Any]:
-    """Allocate memory for terms from CuPy's pool, halved until it fits, down to one tile each.
+    """Allocate memory for terms from CuPy's pool; if it is short, half as much, down to one tile.
 
     The pool reuses the memory only for later work on this stream.
     """

@@ -18,14 +18,14 @@ VERDICT_BYTES: Final = 256
 class TermMemory:
     """Memory for the terms of one product: the verdict, then the terms of B, then those of A.
 
-    B's terms may cover a longer K than one product computes: several products, each over a range of
-    k, then prepare B for a later product over all of k.
+    B's terms may cover more of K than one product does: products over ranges of K each decompose
+    their rows of B, and later products over all of K use these terms.
 
     Attributes:
         pointer: Address, a multiple of 256.
-        depth: Steps of k for which there is memory for B's terms.
-        first: First step of k of the product; a multiple of the tile's k.
-        fresh: Whether the product must decompose its range of B.
+        depth: Rows of B for whose terms there is memory.
+        first: First of these rows that the product uses; a multiple of the tile's k.
+        fresh: Whether the product must decompose its rows of B.
     """
 
     pointer: int
@@ -50,7 +50,7 @@ class PartSizes:
     Attributes:
         rows: Rows of A decomposed at a time.
         columns: Columns of B decomposed at a time.
-        depth: Steps of k.
+        depth: Columns of A, rows of B.
         total_bytes: Memory for the terms of a part.
     """
 
@@ -70,7 +70,7 @@ class PartSizes:
 def choose_part_sizes(spec: KernelSpec, m: int, n: int, k: int, most_bytes: int) -> PartSizes:
     """The largest parts whose terms fit `most_bytes`, or one tile of A and B.
 
-    Half of the memory is for A and half for B; what one does not need goes to the other.
+    A and B get half of the memory each; what one does not need goes to the other.
     """
     tile, item_bytes = spec.tile, spec.term_item_bytes
     strip_bytes = tile.k * item_bytes

@@ -12,7 +12,7 @@ from wavetrim.kernels.transfer.copies import PendingCopy
 
 
 class Spans:
-    """Sums of times between CUDA events. Reading takes time, so it is done while the product runs.
+    """Sums of times between CUDA events, which are read while the product runs, to save time.
 
     Attributes:
         kernel_seconds: Kernels.
@@ -43,7 +43,7 @@ class Spans:
             self._starts = [copy.start for copy in copies]
         if copies:  # none if the step's A and B are on the device already
             self._end = end = copies[-1].end
-            if not has_passed(end):  # the stage may only just have recorded it
+            if not has_passed(end):  # the stage may have recorded it just now
                 end.synchronize()
         self.kernel_seconds += self._read(launch[0].ptr, launch[1].ptr) / 1e3
         for copy in copies:
@@ -51,7 +51,7 @@ class Spans:
 
 
 class RowReports:
-    """Tells a product's caller which of its rows have arrived. Steps arrive in order.
+    """Reports to a product's caller which of its rows have arrived. Steps arrive in order.
 
     Args:
         product: The product.
@@ -64,7 +64,7 @@ class RowReports:
         self._elements = self._rows = 0
 
     def report(self, step: Step) -> None:
-        """Tell of a step whose part of C has arrived."""
+        """Report a step whose part of C has arrived."""
         self._elements += len(step.rows) * len(step.columns)
         rows = self._elements // self._columns - self._rows
         self._rows += rows
@@ -168,7 +168,7 @@ class Arrivals:
             PipelineCancelled: The caller cancelled the product.
         """
         while self._unreported:
-            # A nap is longer than the rest of the last of several panels.
+            # No naps for the last of several panels: its rest takes less time than one.
             last = len(self._unreported) == 1 < len(self._stores)
             self.await_arrival(self._unreported[0][0], awake=last)
             self.report()

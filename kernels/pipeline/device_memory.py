@@ -1,6 +1,7 @@
 """The device memory of a pipeline: one allocation, divided into the buffers of a product.
 
-Residents have memory of their own. If buffers and residents do not both fit, residents are evicted.
+Each resident has an allocation of its own. If buffers and residents do not both fit, residents are
+evicted.
 """
 
 from pathlib import Path
@@ -21,22 +22,19 @@ _RESERVE_BYTES: Final = 256 << 20
 """Device memory left free for what CUDA's libraries and modules allocate; chosen."""
 
 _CACHED_LAYOUTS: Final = 512
-"""Products whose layouts of steps are cached, each resident B separately. Chosen, to bound host
-memory."""
+"""Products whose step layouts are cached. Chosen, to bound host memory."""
 
 _CACHED_COMMANDS: Final = 1024
-"""Command buffers that are cached, timed and untimed ones separately. Chosen, to bound host
-memory."""
+"""Command buffers that are cached. Chosen, to bound host memory."""
 
 _LayoutKey: TypeAlias = tuple[PanelProblem, Cut, Layout | None]
-"""What decides the addresses of steps. Of a resident B only the layout counts: a later one of the
-same shape at the same address has the same steps."""
+"""What decides the addresses of steps: product, cut, and the layout of a resident B."""
 
 
 class DeviceMemory:
     """Device memory that products use one after the other; replaced when it is too small.
 
-    It is made with its device as the current one.
+    Create it with its device as the current one.
 
     Args:
         gpu_memory_bytes: Largest memory in bytes, residents included; None for all free memory.
@@ -46,8 +44,8 @@ class DeviceMemory:
     Attributes:
         residents: The operands that stay between products.
         launches: Cache of prepared launches, valid until the memory is replaced.
-        commands: Cache of command buffers, likewise, which the pipeline fills.
-        generation: Grows when they become invalid.
+        commands: Cache of command buffers, likewise; `DirectPath` fills it.
+        generation: Grows when both become invalid.
     """
 
     def __init__(
@@ -77,7 +75,7 @@ class DeviceMemory:
         Args:
             problem: The product.
             cut: How it is cut.
-            resident_b: B, if it is on the device already.
+            resident_b: B, if it is resident.
 
         Raises:
             OperandError: Not even one tile fits `gpu_memory_bytes`.
@@ -94,8 +92,7 @@ class DeviceMemory:
         """Allocate memory for a new resident; evict others and free buffers if memory is short.
 
         Returns:
-            The resident, which is not in the cache yet. None if it is too large, or the device has
-            too little free memory.
+            The resident, not yet in the cache. None if it is too large, or memory is too short.
         """
         import cupy
 
@@ -117,7 +114,7 @@ class DeviceMemory:
         return Resident(lay_out(memory.ptr, rows, columns, item_bytes), size_bytes, memory)
 
     def reserve(self, size_bytes: int) -> int | None:
-        """Address of the memory, which then has at least this size; None if it may not have it."""
+        """Address of the memory, grown to this size if it is smaller; None if it cannot grow."""
         import cupy
 
         if size_bytes > self.size_bytes:
@@ -143,7 +140,7 @@ class DeviceMemory:
         self.commands.clear()
 
     def _find_limit(self) -> int:
-        """Limit in bytes. Without one it is the device's memory, asked once: asking is slow."""
+        """Limit in bytes; if none was given, the device's memory, asked for once."""
         if self._limit_bytes is None:
             from cupy.cuda import runtime
 
@@ -175,7 +172,7 @@ class DeviceMemory:
     def _evict_for(self, size_bytes: int) -> None:
         """Evict residents until buffers of this size fit.
 
-        One that the product uses is freed only after the product, but no longer counts.
+        A resident that the product uses is freed after the product, but no longer counts.
         """
         import cupy
 

@@ -1,7 +1,7 @@
-"""Products as command buffers, which are recorded once, cached and submitted.
+"""The direct path: products as command buffers, which are recorded once, cached and submitted.
 
-For page-locked operands; on a crowded machine also for pageable ones, which the driver then copies:
-threads that share a copy would wait for each other.
+It is for page-locked operands. On a crowded machine pageable ones take it, too, and the driver
+copies them: threads that shared a copy would wait for each other.
 """
 
 from collections.abc import Sequence
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 
 _CROWDED_BYTES: Final = 64 << 20
-"""Largest A, B and C together that the driver copies on a crowded machine. Chosen: a thread without
-a core delays a shared copy by up to 3 ms, and in that time the driver copies 30 MB."""
+"""Largest A, B and C together, in bytes, that the driver copies on a crowded machine. Chosen: a
+thread without a core delays a shared copy by up to 3 ms; in that time the driver copies 30 MB."""
 
 
 class DirectProduct:
     """C ← αA·B + βC for row-major operands of one shape in page-locked memory.
 
-    What `GpuPipeline.multiply` finds for each product is found once: that may take a tenth of the
-    time of a product of some milliseconds, after other work, when its code is in no cache.
+    What `GpuPipeline.multiply` looks up for each product is found once. That saves up to a tenth of
+    a product of some milliseconds.
 
     Args:
         pipeline: The GPU; it has a direct path.
@@ -57,12 +57,12 @@ class DirectProduct:
         alpha: float,
         beta: float,
     ) -> None:
-        assert pipeline.direct is not None, "only it has commands"
+        assert pipeline.direct is not None, "the GPU has a direct path"
         self._pipeline, self._direct = pipeline, pipeline.direct
         self._spec, self._cut, self._factors = spec, cut, (alpha, beta)
         self._operands = PlainOperands(shape, spec.dtype)
         self._buffer: CommandBuffer | None = None
-        self._generation: int | None = None  # that of the device memory for which it is recorded
+        self._generation: int | None = None  # of the device memory that the commands use
         self._waiting = Waiting.AWAKE
 
     def run(self, a: Matrix, b: Matrix, c: Matrix, addresses: Sequence[int]) -> bool:
@@ -88,7 +88,7 @@ class DirectProduct:
         return True
 
     def _find_commands(self, a: Matrix, b: Matrix, c: Matrix) -> None:
-        """Record the commands, or find them, for the device memory as it is divided now."""
+        """Find the commands for the present device memory, recorded if they are not cached."""
         product = HostProduct(self._spec, a, b, c, *self._factors)
         self._buffer = self._direct.find_buffer(product, self._cut, Timed.NOTHING)
         self._generation = self._direct.generation
@@ -96,7 +96,7 @@ class DirectProduct:
 
 
 class DirectPath:
-    """Computes products by command buffers; made with its device as the current one.
+    """Computes products by command buffers. Create it with its device as the current one.
 
     Args:
         device: The device.
@@ -142,7 +142,7 @@ class DirectPath:
         if product.needs_staging(operands):
             if not self._leaves_copies(product):
                 return None
-            # The driver's copies do not overlap, so a step is enough.
+            # The driver's copies of pageable memory do not overlap, so one step is enough.
             cut = take_whole(product.find_panels(self._device.sm_count))
         timed = Timed.EACH if product.timed else Timed.NOTHING
         buffer = self.find_buffer(product, cut, timed)
@@ -150,7 +150,7 @@ class DirectPath:
 
     @property
     def generation(self) -> int:
-        """Number of the device memory for which steps and command buffers are valid."""
+        """Generation of the device memory: steps and command buffers are valid for one alone."""
         return self._memory.generation
 
     def lay_out(self, product: HostProduct, cut: Cut) -> tuple[StepLayout, ...]:
@@ -197,7 +197,7 @@ class DirectPath:
         return buffer
 
     def _leaves_copies(self, product: HostProduct) -> bool:
-        """Whether the driver copies pageable operands, in the calling thread alone."""
+        """Whether the driver is to copy pageable operands."""
         return (
             product.copied_bytes < _CROWDED_BYTES
             and self._copiers.is_crowded

@@ -15,8 +15,8 @@ from wavetrim.native.element_types import find_accumulator, find_dtype
 from wavetrim.native.library import find_address
 
 AWAKE_PRODUCT_BYTES: Final = 512 << 20  # bytes
-"""Largest A, B and C together for which the calling thread awaits transfers without naps. Chosen:
-they take about 10 ms, a nap 0.1 ms."""
+"""Largest A, B and C together for which the calling thread waits without naps. Chosen: their
+transfers take about 10 ms, a nap 0.1 ms."""
 
 
 class GpuTimings(NamedTuple):
@@ -35,7 +35,7 @@ class GpuTimings(NamedTuple):
 
 
 class PlainOperands:
-    """Row-major operands of one shape and type, with a writable C that shares no memory.
+    """The condition for short paths: row-major operands of one shape and type, C by itself.
 
     Args:
         shape: M, N and K.
@@ -49,9 +49,9 @@ class PlainOperands:
     def locate(
         self, a: Matrix, b: Matrix, c: Matrix, addresses: Sequence[int] | None = None
     ) -> Sequence[int] | None:
-        """Addresses of A, B and C; None if they are others.
+        """Addresses of A, B and C; None if they do not meet the condition.
 
-        One long function, as calls of Python are what it saves.
+        One long function, because calls of Python would take most of its time.
 
         Args:
             a: A.
@@ -77,8 +77,8 @@ class PlainOperands:
 class HostProduct(NamedTuple):
     """C ← αA·B + βC in host memory: the arguments of `GpuPipeline.multiply`, which describes them.
 
-    Where α is 0, only C is scaled. `resident_b` is B on the device, if it is there already. A named
-    tuple: to make a dataclass takes longer, which counts in short products.
+    If α is 0, only C is scaled. `resident_b` is B on the device, if it is resident. A named tuple,
+    because creating a dataclass takes longer, which counts in short products.
     """
 
     spec: KernelSpec
@@ -98,12 +98,12 @@ class HostProduct(NamedTuple):
 
     @property
     def is_watched(self) -> bool:
-        """Whether its caller is told of rows as they arrive, or may cancel it."""
+        """Whether its caller gets reports of rows as they arrive, or may cancel it."""
         return any((self.progress, self.cancelled, self.begun, self.final))
 
     @property
     def is_awaited_awake(self) -> bool:
-        """Whether the calling thread polls all the time while it waits for transfers."""
+        """Whether the calling thread polls without naps while it waits for transfers."""
         return self.copied_bytes <= AWAKE_PRODUCT_BYTES
 
     @property
@@ -130,7 +130,7 @@ class HostProduct(NamedTuple):
         if not c.flags.writeable:
             raise OperandError("C is read-only; it must be writable")
         for name, operand in (("A", a), ("B", b)):
-            # The first compares bounds alone, which is faster.
+            # The first check compares bounds alone, which is fast.
             if np.may_share_memory(operand, c) and np.shares_memory(operand, c):
                 raise OperandError(f"C shares memory with {name}; it must have memory of its own")
 
@@ -140,7 +140,7 @@ class HostProduct(NamedTuple):
         if beta == 0:
             c[...] = 0
         elif beta != 1:
-            # Halves cannot represent every factor, so they are scaled in float32, as kernels do.
+            # 16-bit types cannot represent every factor: scaled in float32, as in kernels.
             factor = find_accumulator(c.dtype).type(beta)
             with np.errstate(all="ignore"):
                 np.multiply(c, factor, out=c, casting="same_kind")
@@ -159,12 +159,12 @@ class HostProduct(NamedTuple):
         return describe_operand(self.a), describe_operand(self.b), describe_operand(self.c)
 
     def needs_staging(self, operands: Sequence[HostOperand]) -> bool:
-        """Whether any of A, B and C that is copied is not page-locked."""
+        """Whether an operand that must be copied is not page-locked."""
         a, b, c = operands
         return not (a.is_pinned and c.is_pinned and (b.is_pinned or self.resident_b is not None))
 
     def find_panels(self, sm_count: int) -> PanelProblem:
-        """What decides how it is cut, on a GPU with `sm_count` multiprocessors."""
+        """The description that decides how it is cut, on a GPU with `sm_count` multiprocessors."""
         slots = sm_count if self.sms is None else self.spec.count_usable_sms(self.sms, sm_count)
         shape = (*self.c.shape, self.a.shape[1])
         b_resident = self.resident_b is not None

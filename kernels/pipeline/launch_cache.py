@@ -13,7 +13,7 @@ from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.step_layouts import StepLayout
 
 MOST_CACHED: Final = 16384
-"""Most cached launches: a product has up to 50. Chosen: each takes some KB of host memory."""
+"""Most cached launches; a product has up to 50. Chosen: each takes some KB of host memory."""
 
 
 class LaunchOptions:
@@ -51,7 +51,7 @@ class LaunchCache:
         self._cache_dir = cache_dir
         self._workspace = Workspace()
         self._options = LastUsed[tuple[object, ...], LaunchOptions](MOST_CACHED)
-        self._kept = LastUsed[tuple[StepLayout, LaunchOptions], PreparedLaunch](MOST_CACHED)
+        self._launches = LastUsed[tuple[StepLayout, LaunchOptions], PreparedLaunch](MOST_CACHED)
 
     def find_options(self, product: HostProduct) -> LaunchOptions:
         """The launch options of a product; the same object for equal options."""
@@ -68,7 +68,7 @@ class LaunchCache:
         Args:
             options: The launch options.
             layout: The step.
-            stream: Address of CuPy's current stream, always the same one.
+            stream: Address of CuPy's current stream; the same one in all calls.
 
         Raises:
             KernelsError: As for `prepare_product` and `PreparedLaunch.enqueue`.
@@ -78,7 +78,7 @@ class LaunchCache:
     def list_calls(
         self, product: HostProduct, steps: Sequence[StepLayout]
     ) -> list[tuple[Call, ...]] | None:
-        """The calls of each step's launch; all have commands.
+        """The calls of each step's launch, for a command buffer.
 
         Args:
             product: The product.
@@ -101,15 +101,15 @@ class LaunchCache:
 
     def _find(self, options: LaunchOptions, layout: StepLayout) -> PreparedLaunch:
         """The prepared launch of a step."""
-        launch = self._kept.find((layout, options))
+        launch = self._launches.find((layout, options))
         if launch is None:
             launch = options.prepare(layout, self._cache_dir, self._workspace)
             if launch.lasting:
-                self._kept.keep((layout, options), launch)
+                self._launches.keep((layout, options), launch)
         return launch
 
     def clear(self) -> None:
         """Drop all launches, and free the memory for partial sums."""
-        self._kept.clear()
+        self._launches.clear()
         self._options.clear()
         self._workspace.free()

@@ -1,7 +1,7 @@
 """Multiplies matrices in host memory on one GPU: the entry to this folder.
 
-A product's steps are submitted at once if its operands are page-locked (direct_path.py), else
-enqueued one by one (staged_path.py). A B that is used often may stay there (resident_cache.py).
+If a product's operands are page-locked, its steps are submitted at once (direct_path.py), else one
+by one (staged_path.py). A B that is used often may stay on the GPU (resident_cache.py).
 """
 
 import os
@@ -37,24 +37,24 @@ from wavetrim.native.tuned import STAGING_THREADS
 
 
 class GpuPipeline:
-    """Multiplies matrices in host memory on one GPU; calls use the same streams and buffers.
+    """Multiplies matrices in host memory on one GPU, one product at a time.
 
-    One product at a time: a second caller waits for the first.
+    A second caller waits for the first.
 
     Args:
         device_index: CUDA's index of the device.
         cache_dir: Folder of compiled kernels.
         gpu_memory_bytes: Largest device memory for matrices and their terms; None for all free
-            memory. Larger products stream through it. Kernels that divide tiles along K may take
-            one more tile for each multiprocessor (gemm/partials.py).
-        resident_share: Share of that memory in which operands may stay, at most
-            `MOST_RESIDENT_SHARE`; 0 to keep none.
+            memory. Larger products pass through it in parts. Kernels that divide tiles along K may
+            take one more tile for each multiprocessor (gemm/partials.py).
+        resident_share: Share of that memory for residents, at most `MOST_RESIDENT_SHARE`; 0 for
+            no residents.
 
     Attributes:
         lock: Locked while a product or a team uses the GPU.
-        residents: The operands that stay.
-        straight: The products that go the straight way.
-        direct: Computes products from page-locked memory; None if there is no C library.
+        residents: The operands that stay on the GPU.
+        straight: The products that take the straight path.
+        direct: The direct path; None if there is no C library.
         compute_stream: CuPy's stream of the kernels.
         handles: Handles of cuBLAS on it, for calls while `lock` is locked.
 
@@ -146,15 +146,15 @@ class GpuPipeline:
             progress: Called in the calling thread with the rows newly finished; adds up to M.
             cancelled: Polled in the calling thread between panels; True ends the product.
             sms: Limit of multiprocessors, for a kernel that `can_limit_sms`; None for all.
-            copiers: Threads for each copy between the caller's memory and pinned slabs; None for
+            copiers: Threads for copies between the caller's memory and page-locked slabs; None for
                 all. Fewer leave cores to other work.
-            begun: Called once in the calling thread when the first copies are under way: work that
-                it starts does not delay them. Not called if only C is scaled.
+            begun: Called once in the calling thread when the first copies are under way, so that
+                work that it starts does not delay them. Not called if only C is scaled.
             final: Called in the calling thread with the rows 0…r of C that have arrived and will
                 not be written again.
             timed: Whether copies and kernels are timed, which delays each by some microseconds.
-                Products that are staged always are.
-            b_key: Key of B for `keep`: if it is on the GPU, B is not copied in.
+                Staged products always are.
+            b_key: Key of B, as for `keep`: if that is resident, B is not copied in.
 
         Raises:
             OperandError: Element types or shapes do not fit, not even one tile fits the memory, or
@@ -192,17 +192,17 @@ class GpuPipeline:
             return timings
 
     def keep(self, key: str, b: Matrix) -> bool:
-        """Copy a B into memory of its own, where it stays for products that give its key.
+        """Make a B resident: copy it in for products that give its key.
 
         If memory is short, the least recently used residents are evicted, later perhaps this one.
-        `residents.forget` drops it. A product that uses it at that time is not disturbed.
+        `residents.forget` drops it. A product that is using it ends undisturbed.
 
         Args:
             key: Stands for these elements, and never for others.
             b: B[K,N] of a kernel's element type; any strides.
 
         Returns:
-            Whether it is there; False if memory is short.
+            Whether it is resident; False if memory is short.
 
         Raises:
             DeviceFailure: A CUDA error.
@@ -226,16 +226,16 @@ class GpuPipeline:
 
     @property
     def generation(self) -> int:
-        """Number of the device memory; another one is at another place."""
+        """Generation of the device memory: while it is the same, addresses in it stay valid."""
         return self._memory.generation
 
     def reserve(self, size_bytes: int) -> int | None:
-        """Address of device memory of this size; None if it is too small. Lock `lock` before."""
+        """Address of device memory of this size; None if it is too small. Needs `lock`."""
         return self._memory.reserve(size_bytes)
 
     @property
     def is_crowded(self) -> bool:
-        """Whether threads that copy have lately lost their cores to other threads."""
+        """Whether copy threads have lately lost their cores to other threads."""
         return self._copiers is not None and self._copiers.is_crowded
 
     @property
@@ -256,7 +256,7 @@ class GpuPipeline:
             self.residents.shrink(0)
 
     def recover(self, error: BaseException) -> NoReturn:
-        """Wait until nothing is in flight, then raise the error. The caller has locked `lock`."""
+        """Wait until nothing is in flight, then raise the error. Needs `lock`."""
         import cupy
 
         with cupy.cuda.Device(self._device.index):

@@ -1,8 +1,8 @@
 """A cache of operands on a GPU, so that the next product does not copy them in again.
 
-A resident has a key, which never stands for other bytes. It has device memory of its own, freed
-with the last reference, so a product may go on with one that is evicted. The least recently used
-are evicted first.
+A resident has a key, which never stands for other bytes. Its device memory is freed with the last
+reference, so a product may go on with one that is evicted. The least recently used are evicted
+first.
 """
 
 import threading
@@ -27,7 +27,7 @@ class Resident:
     Attributes:
         layout: How it lies in its memory.
         size_bytes: Its memory.
-        memory: That memory, kept alive.
+        memory: That memory, so that it stays alive.
     """
 
     layout: "Layout"
@@ -37,7 +37,7 @@ class Resident:
 
 @dataclass(frozen=True, slots=True)
 class ResidentCounts:
-    """Memory of the residents of one GPU, and events since the process started.
+    """Memory of the residents of one GPU, and counts since the process started.
 
     Attributes:
         limit_bytes: Memory that they may take.
@@ -88,7 +88,7 @@ class ResidentCache:
             return found
 
     def add(self, key: str, resident: Resident) -> None:
-        """Add an operand that was copied in; `shrink` has freed memory for it before."""
+        """Add an operand that was copied in. Call `shrink` first, to free memory for it."""
         with self._lock:
             before = self._drop(key)
             self._residents[key] = resident

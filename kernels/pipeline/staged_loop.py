@@ -101,7 +101,7 @@ class StagedLoop:
         return loads
 
     def _launch(self, index: int) -> None:
-        """Enqueue the kernel of a step after its copies in, and its copy out after the kernel."""
+        """Enqueue the kernel of a step, after its copies in, and its copy out."""
         layout, address, loads = self._steps[index], self._address, self._loads[index]
         step = layout.step
         for load in loads:

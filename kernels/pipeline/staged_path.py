@@ -1,6 +1,6 @@
-"""Products that are staged: Python enqueues their steps one by one.
+"""The staged path: Python enqueues the steps of a product one by one (`staged_loop`).
 
-`staged_loop` does that. Copies in start as far ahead as the device buffers allow.
+Copies in start as far ahead as the device buffers allow.
 """
 
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ from wavetrim.kernels.transfer.staging import Staging
 from wavetrim.native.pool import ThreadPool
 
 _FRESH_BYTES: Final = 2 * SLABS * SLAB_BYTES
-"""Largest A, B and C together whose copies in bypass the caches: twice the size of all slabs. The
-device reads each slab soon after it was filled, and reading it from the caches of other cores takes
-twice as long. Chosen: in a larger product transfers are slower than the filling of slabs, which is
-faster through the caches."""
+"""Largest A, B and C together, in bytes, whose copies in bypass the caches. Chosen: twice the size
+of all slabs. In such a product the device reads a slab soon after it was filled, and from the
+caches of other cores that takes twice as long. In a larger one slabs wait for the link, and filling
+them is faster through the caches."""
 
 
 class StagedPath:
-    """Computes products by the staged path; made with its device as the current one.
+    """Computes products by the staged path. Create it with its device as the current one.
 
     Args:
         device: The device.
@@ -123,5 +123,5 @@ class StagedPath:
         helpers = self._copiers.threads if copiers is None else copiers - 1
         self._copiers.limit(helpers)
         if helpers:
-            # Now, because waking takes longer than what precedes the first copy.
+            # Now, because waking them takes longer than all that precedes the first copy.
             self._copiers.wake(helpers)

@@ -35,7 +35,7 @@ def lay_out_steps(
     Args:
         plan: The plan.
         start: Address of device memory of the size of all buffers.
-        resident_b: Layout of all of B if it is on the device already; None if it has buffers.
+        resident_b: Layout of all of a resident B; None if B has buffers.
     """
     buffers, item_bytes = plan.buffers, plan.buffers.item_bytes
     first_b = start + buffers.a_slots * buffers.a_bytes

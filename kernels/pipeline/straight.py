@@ -1,8 +1,7 @@
-"""The straight way of a small product: copies in, one call of cuBLAS, one copy out, one wait.
+"""The straight path of a small product: copies in, one call of cuBLAS, one copy out, one wait.
 
-A product whose copies take less time than some steps is not cut: nothing of it overlaps. The
-calling thread makes the few calls itself, and the driver copies page-locked and ordinary memory
-alike. What a shape needs is found once, and serves all operands of that shape.
+Cutting it would cost more than the overlap saves. The calling thread makes the few calls itself,
+and the driver copies page-locked and pageable memory alike. What a shape needs is found once.
 """
 
 from collections.abc import Sequence
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 _ALIGNMENT_BYTES: Final = 256
 """Matrices on the device begin at multiples of this, as CUDA's own allocations do."""
 
-_KEPT: Final = 512
-"""Shapes that are kept; chosen, to bound host memory."""
+_MOST_CACHED: Final = 512
+"""Most shapes that are cached; chosen, to bound host memory."""
 
 _IN, _OUT = 1, 2  # cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost
 
@@ -56,8 +55,8 @@ class StraightProduct:
         self._device = cupy.cuda.Device(pipeline.device_index)
         self._copy, self._await = runtime.memcpyAsync, runtime.streamSynchronize
         self._gemm, self._handle = cublas.gemmEx, 0
-        self._generation: int | None = None  # that of the device memory where its operands lie
-        self._places: tuple[int, int, int] = (0, 0, 0)
+        self._generation: int | None = None  # of the device memory that the addresses are in
+        self._addresses: tuple[int, int, int] = (0, 0, 0)
         self._call: Any = None
         self._factors: Any = None  # α and β, to which the call points
 
@@ -68,7 +67,7 @@ class StraightProduct:
             a: A.
             b: B.
             c: C, written in place.
-            addresses: Those of all three, where they are known.
+            addresses: Addresses of all three, if they are known.
 
         Returns:
             False, with nothing done, if `GpuPipeline.multiply` must compute it: operands of another
@@ -86,26 +85,26 @@ class StraightProduct:
         with pipeline.lock:
             try:
                 with self._device, stream:
-                    if pipeline.generation != self._generation and not self._place():
+                    if pipeline.generation != self._generation and not self._lay_out():
                         return False
-                    a_place, b_place, c_place = self._places
-                    copy(a_place, at_a, a.nbytes, _IN, address)
-                    copy(b_place, at_b, b.nbytes, _IN, address)
+                    on_device_a, on_device_b, on_device_c = self._addresses
+                    copy(on_device_a, at_a, a.nbytes, _IN, address)
+                    copy(on_device_b, at_b, b.nbytes, _IN, address)
                     if self._beta != 0:
-                        copy(c_place, at_c, c.nbytes, _IN, address)
+                        copy(on_device_c, at_c, c.nbytes, _IN, address)
                     self._gemm(self._handle, *self._call)
-                    copy(at_c, c_place, c.nbytes, _OUT, address)
+                    copy(at_c, on_device_c, c.nbytes, _OUT, address)
                     self._await(address)
             except BaseException as error:
                 pipeline.recover(error)
         return True
 
-    def _place(self) -> bool:
-        """Give the operands their places in device memory; False if that is too small."""
+    def _lay_out(self) -> bool:
+        """Give the operands their addresses in device memory; False if that is too small."""
         item_bytes, shapes = self._spec.item_bytes, self._operands.shapes
-        places, end = [], 0
+        offsets, end = [], 0
         for rows, columns in shapes:
-            places.append(end)
+            offsets.append(end)
             end += -(-rows * columns * item_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
         start = self._pipeline.reserve(end)
         if start is None:
@@ -113,10 +112,10 @@ class StraightProduct:
         bind_context()
         self._handle = self._pipeline.handles.find(self._spec.dtype)
         a, b, c = (
-            Layout(start + place, *shape, shape[1], item_bytes)
-            for place, shape in zip(places, shapes, strict=True)
+            Layout(start + offset, *shape, shape[1], item_bytes)
+            for offset, shape in zip(offsets, shapes, strict=True)
         )
-        self._places = a.pointer, b.pointer, c.pointer
+        self._addresses = a.pointer, b.pointer, c.pointer
         product = Product(a, b, c, a.columns, self._alpha, self._beta)
         self._call, self._factors = find_arguments(self._spec, product)
         self._generation = self._pipeline.generation
@@ -128,15 +127,15 @@ class StraightProducts:
 
     def __init__(self, pipeline: "GpuPipeline") -> None:
         self._pipeline = pipeline
-        self._kept = LastUsed[tuple[object, ...], StraightProduct](_KEPT)
+        self._cache = LastUsed[tuple[object, ...], StraightProduct](_MOST_CACHED)
 
     def find(
         self, spec: KernelSpec, shape: tuple[int, int, int], alpha: float, beta: float
     ) -> StraightProduct:
-        """The product of a shape, as `StraightProduct` describes it."""
+        """The product of a shape, cached or new."""
         key = spec.dtype, shape, alpha, beta
-        kept = self._kept.find(key)
-        if kept is None:
-            kept = StraightProduct(self._pipeline, spec, shape, alpha, beta)
-            self._kept.keep(key, kept)
-        return kept
+        product = self._cache.find(key)
+        if product is None:
+            product = StraightProduct(self._pipeline, spec, shape, alpha, beta)
+            self._cache.keep(key, product)
+        return product

@@ -1,9 +1,9 @@
 """A team: GPUs that compute parts of one product, enqueued together by the calling thread.
 
-The commands of all parts are recorded for the first such product and cached. One call enqueues
-them, and one waits for them, so the host needs little more time for four GPUs than for one. The
-team keeps all its GPUs until the last part has ended, because others may still copy B from the
-memory of a GPU that is done.
+The commands of all parts are recorded for the first product of a plan and cached. One call enqueues
+them, and one waits for them, so the host needs little more time for four GPUs than for one. All
+GPUs stay locked until the last part has ended, because one may still copy B from the memory of
+another that is done.
 """
 
 import time
@@ -45,7 +45,7 @@ class TeamPart(NamedTuple):
 
 
 class Listener(NamedTuple):
-    """Who is told of one GPU's rows: `progress` and `final` of `GpuPipeline.multiply`."""
+    """Functions that get one GPU's rows: `progress` and `final` of `GpuPipeline.multiply`."""
 
     progress: Callable[[int], None] | None
     final: Callable[[range], None] | None
@@ -66,17 +66,17 @@ class Team:
 
     @property
     def generations(self) -> list[int] | None:
-        """Those of the GPUs' device memory; None if one of them has no direct path."""
+        """Generations of the GPUs' device memory; None if a GPU has no direct path."""
         paths = [part.pipeline.direct for part in self._parts]
         return None if None in paths else [path.generation for path in paths if path is not None]
 
     def acquire(self) -> None:
-        """Take all GPUs, in an order that all teams keep."""
+        """Lock all GPUs, in the order that is the same for all teams."""
         for part in self._parts:
             part.pipeline.lock.acquire()
 
     def release(self) -> None:
-        """Give them to others."""
+        """Unlock all GPUs."""
         for part in self._parts:
             part.pipeline.lock.release()
 
@@ -87,16 +87,15 @@ class Team:
 
         Args:
             product: The whole product.
-            b_key: Key of a B that the GPUs keep, as for `GpuPipeline.multiply`.
-            listeners: Who is told of each GPU's rows; empty for nobody.
+            b_key: Key of a resident B, as for `GpuPipeline.multiply`.
+            listeners: Functions that get each GPU's rows; empty for none.
 
         Returns:
-            What must be called, in the same thread: it waits for all parts, reports their rows, and
-            returns the times of each. None if a part cannot be enqueued at once, as its operands
-            must be staged; nothing is done then.
+            A function that must be called in the same thread: it waits for all parts, reports their
+            rows, and returns the times of each. None, with nothing done, if a part must be staged.
 
         Raises:
-            KernelsError: As `GpuPipeline.multiply`; what was returned raises likewise.
+            KernelsError: As `GpuPipeline.multiply`; the function raises likewise.
         """
         product.check()
         if self.generations is None or product.alpha == 0 or product.c.size == 0:
@@ -121,10 +120,10 @@ class Team:
         return partial(self._finish, programs, product, listeners, started - began)
 
     def find_programs(self, product: HostProduct) -> Programs | None:
-        """The commands of all parts, cached or new; None if a part has none. Call `acquire` before.
+        """The commands of all parts, cached or new; None if a part has none. Call `acquire` first.
 
-        They serve other operands of the product's shape in page-locked memory, while the team's
-        `generations` are the same.
+        While the team's `generations` are the same, they serve all page-locked operands of the
+        product's shape.
         """
         if self._known != (product.alpha, product.beta, product.timed, self.generations):
             self._programs = self._record([part.take_from(product) for part in self._parts])
@@ -175,7 +174,7 @@ class Team:
         listeners: Sequence[Listener],
         lead_seconds: float,
     ) -> list[GpuTimings]:
-        """Wait for all parts; returns their times, each with the time before it was enqueued."""
+        """Wait for all parts; returns their times, from the call of `enqueue` on."""
         try:
             if listeners or product.timed:
                 timings = self._report(programs, product, listeners)
@@ -201,9 +200,9 @@ class Team:
         return timings
 
     def recover(self, error: BaseException) -> NoReturn:
-        """Wait until nothing is in flight on any GPU, give them to others, and raise the error."""
+        """Wait until nothing is in flight on any GPU, unlock them, and raise the error."""
         found = error
-        # A part's own error comes first: it says whether the device can still be used.
+        # A GPU's own error says whether it can still be used, so it is raised instead.
         for part in self._parts:
             try:
                 part.pipeline.recover(error)

@@ -7,7 +7,7 @@ The first of three layouts that fits is taken:
    once for each group.
 3. K is cut as well, and partial products are added up in C's buffer.
 
-A resident B has memory of its own, and no buffers.
+A resident B needs no buffers.
 """
 
 from bisect import bisect_right
@@ -20,7 +20,7 @@ from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.tiling import Tile
 
 MIN_DEPTH: Final = 256  # columns of A
-"""Least length of a part of K, if GPU memory allows. Chosen: each reads and writes C again."""
+"""Least length of a part of K, if memory allows. Chosen: each part reads and writes C again."""
 
 _SLOT_ALIGNMENT_BYTES: Final = 512  # a multiple of 256, which terms need
 _LINE_BYTES: Final = 128
@@ -128,9 +128,9 @@ def fit_buffers(
 def _fit_whole(
     problem: PanelProblem, panel_rows: int, first_rows: int, limit_bytes: int
 ) -> Buffers | None:
-    """Buffers for all of B: 6 or 3 panels of A and C, else 2, down to one tile high.
+    """Buffers for all of B, and for 6 or 3 panels of A and C, else 2, down to a tile high.
 
-    While a tall first panel is copied out, other panels are computed and need buffers of their own.
+    More than 2, because other panels are computed while a tall first panel is copied out.
     """
     tall = max(panel_rows, first_rows)
     choices = [(tall, 6), (tall, 3), (panel_rows, 3)]

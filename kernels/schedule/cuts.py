@@ -1,8 +1,7 @@
-"""The fastest cut of a product: a dozen cuts, each timed by a recurrence over three queues.
+"""The fastest cut of a product: a dozen are timed, each by a recurrence over three queues.
 
 Kernels need B and rows of A, and only computed rows can be copied out. So a cut decides how soon
-the first kernel starts, and into how many panels the rest is divided. No rule here knows a machine:
-all rates are arguments.
+the first kernel starts, and into how many panels the rest is divided. All rates are arguments.
 
 Copies in, kernels and copies out are queues on the device; each takes the parts in order. With
 in(i), run(i) and out(i) as the seconds of part i, their ends are
@@ -12,8 +11,8 @@ in(i), run(i) and out(i) as the seconds of part i, their ends are
     stored(i)   = max(stored(i-1), computed(i)) + out(i)
 
 and the product takes stored(last). Copies are slower while both directions of the link are busy
-(duplex). GPUs that exchange B have a fourth queue: each piece of B that came in over the own link
-is followed by the pieces from the other GPUs; the kernel waits for all of them.
+(duplex). GPUs that exchange B have a fourth queue, for the pieces of B from the other GPUs; the
+kernel waits for these, too.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,24 +32,24 @@ from wavetrim.kernels.schedule.panels import (
 )
 
 PANELS: Final = (2, 4, 8, 16, 32)
-"""Numbers of panels that are tried, apart from one panel. Few are chosen: each is timed for each
-new shape."""
+"""Numbers of panels that are tried, besides one. Chosen: few, because each new shape tries all."""
 
 DEPTH_PARTS: Final = 6
+"""Parts of K in which the first panel is computed while B arrives; chosen."""
+
 LEAST_DEPTH: Final = 128
-"""Parts of K in which the first panel is computed while B arrives, and the least K that is cut.
-Chosen."""
+"""Least K that is cut so; chosen."""
 
 _NEAR: Final = 0.7
-"""A panel of more than this share of a wave is rounded to whole waves; chosen."""
+"""Share of a wave above which a panel is rounded to whole waves; chosen."""
 
 _PANELS, _GROUPS, _DEPTHS = 64, 2, 16
-"""Most panels, groups of columns and parts of K that are timed. A product with more repeats them:
-its time is a multiple of theirs. Chosen."""
+"""Most panels, groups of columns and parts of K that the recurrence visits; chosen. The time of a
+product with more is a multiple of theirs."""
 
 PAGE_BYTES: Final = 64 << 10
-"""Page of host memory as an NVIDIA GPU maps it, in bytes. From rows of this length on, each row of
-a copied part costs the same (H100, 1f09f97; docs/notes/memory.md)."""
+"""Page of host memory as an NVIDIA GPU maps it, in bytes. Each row of a copied part that is at
+least as long costs the same time (H100, 1f09f97; docs/notes/memory.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +62,14 @@ class Rates:
         duplex: Factor on the time of a copy while the other direction is busy: 1 for independent
             directions, 2 for directions that take turns.
         call_seconds: Time of a product before its first step.
-        step_seconds: Time of a step but for its bytes: to enqueue it, and the latency of a copy.
-        row_seconds: Time that each row adds to a copy of parts of rows: each row is on another page
-            of host memory, whose address the device has to translate.
+        step_seconds: Fixed time of a step: to enqueue it, and the latency of a copy.
+        row_seconds: Time that each row adds to a copy of parts of rows: each is on another page of
+            host memory, whose address the device must translate.
         launch_seconds: Latency of a kernel launch.
         wave_seconds: The part of a wave's time that does not depend on K.
         depth_seconds: Time of a wave for each unit of K.
-        memory_bytes_per_second: Bandwidth of device memory, where kernels that add to C read and
-            write it.
+        memory_bytes_per_second: Bandwidth of device memory, with which kernels that add to C read
+            and write it.
         peers: Other GPUs with which B is exchanged; 0 if all of it is copied in over this link.
         peer_bytes_per_second: Copies from other GPUs.
     """
@@ -93,7 +92,7 @@ class Rates:
 
         Args:
             factor: Factor on the time of copies.
-            split_seconds: Time that a product for both sides takes longer to start.
+            split_seconds: Time that a product on both GPU and CPU takes longer to start.
         """
         return replace(
             self,
@@ -157,14 +156,14 @@ def time_cut(
     gpu_memory_bytes: int,
     spans: list[Spans] | None = None,
 ) -> float:
-    """Seconds of a product by one cut. If it has very many parts, some are timed and multiplied.
+    """Predicted seconds of a product by one cut. Of very many parts only some are visited.
 
     Args:
         problem: The product.
         cut: How it is cut.
         rates: The rates of the machine.
         gpu_memory_bytes: Device memory for buffers.
-        spans: Receives when each part is at work, or some of very many.
+        spans: Receives when each visited part is at work; None if nobody asks.
     """
     buffers = fit_buffers(problem, cut.panel_rows, cut.first_rows, gpu_memory_bytes)
     some, times = _take_some(problem, buffers)
@@ -172,7 +171,7 @@ def time_cut(
 
 
 def _take_some(problem: PanelProblem, buffers: Buffers) -> tuple[PanelProblem, float]:
-    """A part of a product with very many parts, and the whole as a multiple of it."""
+    """A product with few enough parts to visit, and the whole as a multiple of it."""
     m, n, k = problem.m, problem.n, problem.k
     rows, columns, depth = (
         min(m, _PANELS * buffers.rows),
@@ -192,7 +191,7 @@ def time_parts(
     slots: int,
     spans: list[Spans] | None = None,
 ) -> float:
-    """Seconds from the call to the end of the last copy out.
+    """Predicted seconds from the call to the end of the last copy out.
 
     Args:
         problem: The product.
@@ -207,7 +206,7 @@ def time_parts(
     add_seconds = 2 * item_bytes / rates.memory_bytes_per_second
     peer_seconds = item_bytes / rates.peer_bytes_per_second
     own_share = 1 / (1 + rates.peers)
-    # Rows shorter than a page share one, and so its cost.
+    # Rows shorter than a page share it, and its cost.
     row_seconds = rates.row_seconds * min(1.0, k * item_bytes / PAGE_BYTES)
     step_seconds, call_seconds, duplex = rates.step_seconds, rates.call_seconds, rates.duplex - 1
     kernels: dict[tuple[int, int, int], float] = {}
@@ -254,7 +253,7 @@ def find_bound(problem: PanelProblem, rows: int, rates: Rates) -> float:
     item_bytes, k, n = problem.item_bytes, problem.k, problem.n
     b_rows = 0.0 if problem.b_resident else n / (1 + rates.peers)
     waves = problem.find_waves(rows, n, k)
-    if problem.stream_k_short:  # of several launches, each of less than one wave, all may be full
+    if problem.stream_k_short:  # launches of less than one wave fill it
         waves = min(waves, problem.count_tiles(rows) / problem.slots)
     return rates.call_seconds + max(
         waves * rates.find_wave_seconds(k),
@@ -264,7 +263,7 @@ def find_bound(problem: PanelProblem, rows: int, rates: Rates) -> float:
 
 
 def list_cuts(problem: PanelProblem, rates: Rates) -> Iterator[Cut]:
-    """All cuts that are tried: some numbers of panels, with and without parts of K in the first."""
+    """All cuts that are tried: by number of panels, with and without parts of K in the first."""
     m, k = problem.m, problem.k
     if problem.is_straight:
         yield Cut(first_rows=m, panel_rows=m, depth=k)
@@ -282,7 +281,7 @@ def list_cuts(problem: PanelProblem, rates: Rates) -> Iterator[Cut]:
 
 
 def _find_height(problem: PanelProblem, rates: Rates) -> int:
-    """Rows that the GPU computes while B and their A arrive; at most half of all."""
+    """Height of a first panel that keeps the GPU busy while B and its A arrive; at most M / 2."""
     copy_seconds = problem.k * problem.item_bytes / rates.in_bytes_per_second  # of a row of A
     wave_rows = problem.slots / problem.tiles_per_tile_row * problem.tile_m
     row_seconds = rates.find_wave_seconds(problem.k) / wave_rows - copy_seconds
@@ -291,7 +290,7 @@ def _find_height(problem: PanelProblem, rates: Rates) -> int:
 
 
 def _round_rows(problem: PanelProblem, rows: int) -> int:
-    """`rows` rounded to whole waves, or to rows of tiles if that is less than a wave; at most M."""
+    """`rows` rounded to whole waves, or if that is too coarse to rows of tiles; at most M."""
     wave_rows, tile_m = problem.wave_rows, problem.tile_m
     quantum = wave_rows if rows > _NEAR * wave_rows else tile_m
     return min(problem.m, max(1, round(rows / quantum)) * quantum)

@@ -1,12 +1,12 @@
 """A product as the GPU cuts it: tiles, waves, panels of rows, and the parts that a cut makes of it.
 
 A kernel cuts C into tiles and computes each in one thread block. The GPU runs `slots` blocks at a
-time; one such round is a *wave*. The last wave, the *tail*, costs as much as a full one, unless the
-kernel divides its tiles along K among all slots (stream-K: Osama et al., 2023). Then it costs about
-its filled share, and adding up the parts.
+time; one such round is a *wave*. The last wave, the *tail*, takes as long as a full one, unless the
+kernel divides its tiles along K among all slots (stream-K: Osama et al., 2023). Then it takes about
+the share of a wave that it fills, and the time to add up the parts.
 
-A `Cut` is three numbers, and the list of parts follows from it: the planner prices that list, and
-the pipeline runs it (`steps`).
+A `Cut` is three numbers, and the list of parts follows from it: the planner predicts the time of
+that list, and the pipeline runs it (`steps`).
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ class PanelProblem:
         stream_k_tail: Whether the kernel divides a partly filled wave among all slots.
         stream_k_short: Whether the kernel divides a product of less than one wave among all slots.
         b_resident: Whether B is on the GPU already, so that no step copies it in.
-        is_straight: Whether it is one step, which goes the straight way (`pipeline/straight.py`).
+        is_straight: Whether it takes the straight path, as one step (`pipeline/straight.py`).
     """
 
     m: int
@@ -76,7 +76,7 @@ class PanelProblem:
 
     @property
     def sums_in_parts(self) -> bool:
-        """Whether K may be cut though memory allows all of it; in 16 bits each part would round."""
+        """Whether K may be cut to start sooner; not in 16 bits, where each part would round."""
         return self.item_bytes > 2
 
     def count_tiles(self, rows: int) -> int:
@@ -121,14 +121,14 @@ def describe_product(
     b_resident: bool,
     is_straight: bool = False,
 ) -> PanelProblem:
-    """What decides how a kernel's product is cut; the planner and the pipeline ask the same.
+    """A kernel's product, described alike for the planner and for the pipeline.
 
     Args:
         spec: The kernel.
         shape: M, N and K.
         slots: Thread blocks that run at the same time.
         b_resident: Whether B is on the GPU already.
-        is_straight: Whether it is one step, which goes the straight way.
+        is_straight: Whether it takes the straight path, as one step.
     """
     (m, n, k), tile = shape, spec.tile
     return PanelProblem(
@@ -142,10 +142,10 @@ def describe_product(
 
 
 def cut_rows(problem: PanelProblem, first_rows: int, panel_rows: int) -> Iterator[range]:
-    """Cut M into panels: `first_rows`, then `panel_rows`, then smaller and smaller ones.
+    """Cut M into panels of whole rows of tiles: `first_rows`, then `panel_rows`, then smaller ones.
 
-    The last panels are small, down to a quarter of `panel_rows`, so that little is left to copy out
-    after the last kernel. All are whole rows of tiles.
+    The last ones have a quarter of `panel_rows`, so that little is left to copy out after the last
+    kernel.
     """
     tile_m, m = problem.tile_m, problem.m
     last_rows = min(panel_rows, max(1, round(panel_rows / 4 / tile_m)) * tile_m)

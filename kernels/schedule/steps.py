@@ -1,6 +1,6 @@
 """The steps of a product: its parts in order, each with its buffers and what it waits for.
 
-The planner prices the list of parts (`cuts`); the pipeline runs these steps.
+The planner predicts the time of the list of parts (`cuts`); the pipeline runs these steps.
 """
 
 from collections.abc import Iterator
@@ -17,10 +17,10 @@ class Step(NamedTuple):
 
     Attributes:
         rows: Rows of A and C.
-        columns: Columns of B and C, all that the full buffers hold.
+        columns: Columns of B and C, as many as the full buffers have.
         depth: Columns of A, rows of B.
         depth_offset: Offset of `depth` in the buffers of A and B.
-        buffer_depth: Columns of A and rows of B that the full buffers hold.
+        buffer_depth: Columns of A and rows of B that the full buffers have.
         a_slot: Buffer of A.
         b_slot: Buffer of B.
         c_slot: Buffer of C.
@@ -29,8 +29,8 @@ class Step(NamedTuple):
         loads_b: Whether to copy in B[depth, columns] first: `begins_b`, unless B is resident.
         first: Whether it is the first step of this part of C: β applies. Later steps add.
         last: Whether it is the last step of this part of C, which is then copied out.
-        follows: Index of the last step that uses what the buffers of A and B held before; copies in
-            wait for its kernel. -1 for none.
+        follows: Index of the last step that uses the earlier content of the buffers of A and B;
+            copies in wait for its kernel. -1 for none.
         c_follows: Likewise for the buffer of C; the kernel waits for its copy out.
     """
 
@@ -52,7 +52,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepPlan:
-    """The steps of one product and their buffers. A plan equals only itself."""
+    """The steps of one product and their buffers. It equals only itself."""
 
     cut: Cut
     steps: tuple[Step, ...]

@@ -1,7 +1,7 @@
-"""Rates of the links of one GPU or of several that all copy, and between GPUs.
+"""Rates of the links of GPUs that all copy at once, and of copies between GPUs.
 
-The run at the lower quartile counts: other work on the host makes copies slower, at times most of
-them, and never faster.
+The lower quartile of the runs counts: other work on the host may slow most copies down, but makes
+none faster.
 """
 
 import time

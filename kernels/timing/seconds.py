@@ -14,8 +14,8 @@ from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.pinned import Matrix
 
 FILLER_BYTES: Final = 512 * 2**20
-"""Memory to fill before launches: more than any L2 cache has, and for longer than a launch takes to
-prepare."""
+"""Memory that the GPU fills before timed launches. Chosen: more than any L2 cache, and filling it
+takes longer than preparing a launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Burst:
 class DeviceProduct:
     """A·B with A, B and C on a GPU, to be computed by different kernels.
 
-    The GPU fills memory while launches are prepared, so the times do not contain the host's work:
-    in a pipeline, too, launches are queued ahead. The fill also evicts the operands from caches.
+    The GPU fills memory while launches are prepared, so the times do not contain the host's work;
+    in a pipeline launches are queued ahead, too. The fill also evicts the operands from caches.
 
     Args:
         a: A[M, K] in host memory or on the GPU.

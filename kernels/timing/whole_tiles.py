@@ -33,8 +33,8 @@ class KernelTiming:
 
 
 _DRAWN: Final = 65_521
-"""Random elements, which repeat: drawing all of them and copying them to the GPU would take longer
-than the launches."""
+"""Random elements, which then repeat. Chosen: drawing all and copying them to the GPU would take
+longer than the launches."""
 
 
 class KernelProbe:
@@ -58,7 +58,7 @@ class KernelProbe:
         self._a, self._b = (_DrawnMemory(spec.dtype, device_index) for _ in range(2))
 
     def measure_launch(self, repeats: int = 5) -> float:
-        """Seconds of the least product, one tile with one step along K: median of the repeats.
+        """Seconds of the smallest product, one tile with one step along K: median of the repeats.
 
         Raises:
             KernelsError: The kernel does not compile, or fails.
@@ -104,14 +104,14 @@ class KernelProbe:
 
 
 class _DrawnMemory:
-    """Random elements on a GPU; each matrix takes the first ones."""
+    """Random elements on a GPU, shared by all matrices."""
 
     def __init__(self, dtype: str, device_index: int) -> None:
         self._dtype, self._device_index = dtype, device_index
         self._elements: Any = None
 
     def take(self, rows: int, columns: int) -> DeviceArray:
-        """A matrix[rows, columns], row-major; what was taken before has the same elements."""
+        """A row-major matrix[rows, columns] of the first elements."""
         count = rows * columns
         if self._elements is None or self._elements.size < count:
             self._elements = None  # two of them may not fit

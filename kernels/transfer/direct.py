@@ -8,17 +8,14 @@ _TO_DEVICE: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 
 _MOST_PITCH_BYTES: Final = 2**31 - 1
-"""Most bytes from row to row in a copy of rows: cudaDevAttrMaxPitch of all GPUs so far."""
+"""Most bytes from row to row in one copy: cudaDevAttrMaxPitch of all GPUs so far."""
 
 
 class Transfers:
     """Enqueues transfers in one stream.
 
-    Args:
-        stream: CuPy's stream.
-
     Attributes:
-        stream: The same.
+        stream: CuPy's stream.
     """
 
     def __init__(self, stream: Any) -> None:

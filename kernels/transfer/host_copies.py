@@ -48,7 +48,7 @@ def copy_matrix(pool: ThreadPool, target: Matrix, source: Matrix) -> None:
 
 
 def stream_matrix(pool: ThreadPool, target: Matrix, source: Matrix) -> None:
-    """Copy a matrix to where a device reads it next: past the caches, from which it reads slowly.
+    """Copy a matrix past the caches, because a device reads the target next, and caches slowly.
 
     Args:
         pool: Threads that help, from `open_copiers`.

@@ -12,7 +12,7 @@ SLAB_BYTES: Final = 1 << 20  # bytes
 """Size of a page-locked slab, through which pageable memory is copied; chosen."""
 
 SLABS: Final = 24  # slabs
-"""Slabs of each direction: each thread fills one while its last is transferred. Chosen."""
+"""Slabs of each direction. Chosen: each thread fills one while another is transferred."""
 
 _OUT_OF_MEMORY: Final = 2  # CUDA_ERROR_OUT_OF_MEMORY
 _PORTABLE: Final = 1  # cudaHostAllocPortable
@@ -136,7 +136,7 @@ class NativeStage:
         return bool(self._library.is_done(self._open_address, inwards, number))
 
     def await_copy(self, inwards: bool, number: int) -> None:
-        """Wait until a copy has ended, and copy meanwhile; raise the stage's error if it fails."""
+        """Wait until a copy has ended, and help if need be; raise the stage's error if it fails."""
         _check(self._library.await_copy(self._open_address, inwards, number))
 
     def _open(self, pool: ThreadPool, in_stream: Any, out_stream: Any) -> None:

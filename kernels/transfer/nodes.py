@@ -1,4 +1,4 @@
-"""Memory nodes: on a machine with several, a GPU is next to the cores and the memory of one."""
+"""Memory nodes (NUMA): each GPU is next to the cores and the memory of one node."""
 
 import contextlib
 import os
@@ -11,11 +11,10 @@ _DEVICES: Final = Path("/sys/bus/pci/devices")
 
 @contextlib.contextmanager
 def stay_beside(cores: frozenset[int]) -> Iterator[None]:
-    """Keep the calling thread on these cores in the block: memory is made on a thread's own node.
+    """Bind the calling thread to these cores in the block, so that it allocates on their node.
 
     Args:
-        cores: The cores. Those that the thread may not use do not count; if none counts, nothing
-            changes.
+        cores: The cores. If the thread may use none of them, nothing changes.
     """
     before = os.sched_getaffinity(0)
     wanted = before & cores
@@ -30,7 +29,7 @@ def stay_beside(cores: frozenset[int]) -> Iterator[None]:
 
 
 def find_cores(bus_id: str, folder: Path = _DEVICES) -> frozenset[int]:
-    """The cores next to a device; none if the machine has one node, or does not tell.
+    """The cores next to a device; empty if the machine has one node, or does not tell.
 
     Args:
         bus_id: The device's address on the PCI bus, such as "0000:3B:00.0".

@@ -6,7 +6,7 @@ _ALREADY_ENABLED: Final = 704  # cudaErrorPeerAccessAlreadyEnabled
 
 
 def allow_access(index: int, peer: int) -> bool:
-    """Let one GPU read and write another's memory, from now on; False if it cannot.
+    """Let one GPU read and write another's memory from now on; False if the machine cannot.
 
     Args:
         index: CUDA's index of the GPU that reads and writes.

@@ -1,8 +1,4 @@
-"""Page-locked memory, which the GPU reads and writes itself.
-
-Copies between such memory and the device need no staging: they run at the link's rate without a
-CPU core.
-"""
+"""Page-locked memory: the GPU copies it itself, at the link's rate, without a CPU core."""
 
 import contextlib
 import ctypes
@@ -66,8 +62,8 @@ def pin_array(shape: tuple[int, ...], dtype: DTypeLike) -> Matrix:
 def lock_matrix(matrix: Matrix) -> Iterator[Matrix]:
     """Page-lock an existing matrix while the context lasts.
 
-    This pays for matrices that are used several times: on an H200's host locking takes 23 ms a GiB,
-    and unlocking 13. Memory mapped from a file on disk cannot be locked.
+    This pays for matrices that are used several times: locking takes 23 ms a GiB and unlocking 13
+    (H200's host). Memory mapped from a file on disk cannot be locked.
 
     Raises:
         OperandError: The matrix is not contiguous.
@@ -87,7 +83,7 @@ def lock_region(address: int, size_bytes: int, *, device_index: int | None = Non
     """Page-lock existing memory for all GPUs, until `unlock_region`.
 
     Matrices within the region count as page-locked. A matrix across two regions does not: no copy
-    may span two registrations. The interpreter's lock is released meanwhile.
+    may span two registrations.
 
     Args:
         address: Begin of the region.
@@ -154,16 +150,16 @@ def is_locked(matrix: Matrix, address: int) -> bool:
 def locate(a: Matrix, b: Matrix, c: Matrix) -> tuple[tuple[int, int, int], bool]:
     """Addresses of three row-major matrices, and whether all of their memory was locked here.
 
-    Faster than `is_pinned`, because it does not ask CUDA, and calls no other function of Python.
+    Faster than `is_pinned`: it does not ask CUDA, and calls no function of Python.
     """
-    # NumPy's own way to the address is slower, but no call of Python.
+    # Not `find_address`, which is a call of Python.
     at_a: int = a.__array_interface__["data"][0]
     at_b: int = b.__array_interface__["data"][0]
     at_c: int = c.__array_interface__["data"][0]
     addresses = at_a, at_b, at_c
     for address, matrix in ((at_a, a), (at_b, b), (at_c, c)):
-        behind = bisect_left(_locked, (address + 1, 0))
-        before = _locked[max(0, behind - 1) : behind]
+        after = bisect_left(_locked, (address + 1, 0))
+        before = _locked[max(0, after - 1) : after]
         if not before or address + matrix.nbytes > before[0][1]:
             return addresses, False
     return addresses, True
@@ -171,8 +167,8 @@ def locate(a: Matrix, b: Matrix, c: Matrix) -> tuple[tuple[int, int, int], bool]
 
 def _find_region_end(address: int) -> int:
     """End of the last region locked here that begins at this address or before it; 0 for none."""
-    behind = bisect_left(_locked, (address + 1, 0))
-    before = _locked[max(0, behind - 1) : behind]  # empty if another thread unlocked it meanwhile
+    after = bisect_left(_locked, (address + 1, 0))
+    before = _locked[max(0, after - 1) : after]  # empty if another thread unlocked it meanwhile
     return before[0][1] if before else 0
 
 

@@ -16,7 +16,8 @@ from wavetrim.kernels.transfer.direct import Transfers
 from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows
 
 _PACKED_BYTES: Final = 64 << 20
-"""Most memory for packing rows whose layout CUDA cannot copy. Chosen: more goes in parts."""
+"""Most memory, in bytes, to pack rows whose layout CUDA cannot copy; more is packed in parts.
+Chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,8 @@ class CopyRequest:
         after: CuPy event to wait for; None for none.
         start: CuPy event to record before the transfers.
         end: CuPy event to record after the transfers.
-        streams: Whether it bypasses the caches on its way to a slab, because the device reads the
-            slab at once.
+        streams: Whether its copy to a slab bypasses the caches, because the device reads the slab
+            at once.
     """
 
     matrix: Matrix

@@ -1,8 +1,7 @@
 """Copies between the caller's memory and the device: direct or staged.
 
-The device reads and writes page-locked memory itself, in one transfer. Other memory goes through a
-stage (stages.py). It is C, so that both directions proceed while the calling thread launches
-kernels. Without a C library, CUDA copies itself.
+The device reads and writes page-locked memory itself. Other memory goes through a stage
+(stages.py), whose threads copy in both directions while the calling thread launches kernels.
 """
 
 from collections.abc import Sequence

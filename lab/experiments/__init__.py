@@ -1,6 +1,6 @@
 """The experiments of the reference programs, on this machine.
 
-Each module repeats one program and reports it with the figures of the program's documents
+Each module repeats one program and reports its figures next to those of the program's documents
 (`reference`). Measuring needs a GPU, the report does not. `measurement` times products on the GPU,
 `operands` draws their matrices.
 """

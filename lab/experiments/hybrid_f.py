@@ -1,7 +1,7 @@
 """The last F rows on the CPU: the program `mulmat_1G1C M N K W F`, Table 17.
 
-Each F is a plan of its own, which the executor runs as it does the service's: copies overlap the
-kernel, and the GPU part overlaps the CPU part.
+Each F is a plan, which the executor runs as for the service: copies overlap the kernel, and the
+GPU's part overlaps the CPU's.
 """
 
 from collections.abc import Sequence

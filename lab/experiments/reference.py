@@ -15,10 +15,10 @@ class SplitSeconds:
 
 
 SQUARE_SIZES: Final = (512, 1024, 2048, 4096)
-"""N of `mulmatcua` and of the kernel comparison."""
+"""N of `mulmatcua` and `compara_kernels`."""
 
 TILE_WIDTHS: Final = (4, 8, 16, 32)
-"""W of the same two."""
+"""W of `mulmatcua` and `compara_kernels`."""
 
 TABLE_10: Final = {
     (512, 4): 0.003609,

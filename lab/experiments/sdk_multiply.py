@@ -1,7 +1,7 @@
 """The SDK-style multiply with a checked result.
 
-The product is compared with the CPU's by the relative L2 norm of the difference. As in the
-program, the limit is 1e-6 for every K, which float32 sums exceed by rounding alone once K is large.
+The product is compared with the CPU's by the relative L2 norm of the difference. As in the program,
+the limit is 1e-6 for every K; with a large K, rounding in float32 alone exceeds it.
 """
 
 import time

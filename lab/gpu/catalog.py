@@ -76,7 +76,7 @@ REGISTER_THREADS: Final = 128
 """Threads of a block of the register probe."""
 
 REGISTER_VALUES: Final = 96
-"""Values held by each of its threads."""
+"""Values in the registers of each of its threads."""
 
 REGISTERS: Final = {
     blocks: ProbeSpec(

@@ -44,7 +44,7 @@ def measure_strided_copies(
         launches: Timed launches of each stride.
 
     Raises:
-        DeviceFailure: The GPU has no room for the largest stride.
+        DeviceFailure: The GPU has too little memory for the largest stride.
         CompilationFailed: The kernel does not compile for it.
     """
     with watch.use_device():

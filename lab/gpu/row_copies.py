@@ -1,7 +1,7 @@
 """Contiguous copies and copies of parts of rows, on an idle GPU and while a kernel fills it.
 
 CUDA may copy parts of rows by a copy engine, which needs no multiprocessor, or by a kernel. No call
-tells which it takes, but a copy by a kernel has to wait for a kernel that fills the GPU.
+tells which, but a copy by a kernel must wait for a kernel that fills the GPU.
 """
 
 import statistics
@@ -33,7 +33,7 @@ class RowCopyReading:
         direction: "in" or "out".
         size_bytes: Bytes copied.
         alone_seconds: Wall seconds on an idle GPU: median of the runs.
-        beside_seconds: Wall seconds beside a kernel that fills the GPU: median of the runs.
+        beside_seconds: Wall seconds while a kernel fills the GPU: median of the runs.
         busy_seconds: Planned running time of that kernel, which starts before the copy.
         waited: Whether the copy ended after the kernel in most runs.
         right: Whether every byte arrived.
@@ -95,7 +95,7 @@ def measure_row_copies(
 def _time_beside(
     watch: Stopwatch, measure: Callable[[], float], busy_seconds: float
 ) -> tuple[float, bool]:
-    """Seconds of a copy beside a kernel, and whether the kernel ended first."""
+    """Seconds of a copy while a kernel fills the GPU, and whether the kernel ended first."""
     from cupy.cuda import Device, Event, Stream
 
     Device().synchronize()
@@ -110,7 +110,7 @@ def _time_beside(
 
 
 class _RowCopies:
-    """Pinned memory and device memory, each with room for rows and gaps of the same length."""
+    """Pinned memory and device memory, each for rows and gaps of the same length."""
 
     def __init__(self, size_bytes: int) -> None:
         import cupy

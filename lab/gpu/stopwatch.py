@@ -20,13 +20,13 @@ _SPIN_THREADS: Final = 256
 class Stopwatch:
     """Loads and times probes on one GPU.
 
-    The GPU fills memory before each timed launch, which evicts the caches and lasts until the host
+    The GPU fills memory before each timed launch. That evicts the caches, and lasts until the host
     has prepared the launch.
 
     Args:
         device_index: The GPU.
         cache_dir: Folder of compiled kernels.
-        filler_bytes: Memory to fill; more than the L2 cache holds.
+        filler_bytes: Memory to fill; more than the L2 cache.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ OFFSET_GBYTES: Final = {0: 106.6, 1: 72.2, 8: 78.2, 16: 83.4, 32: 105.7}
 """The reference's rates of out[i + o] = in[i + o], likewise, by the offset o."""
 
 _ITEM_BYTES: Final = 4
-_USABLE: Final = 0.75  # share of the GPU's memory to use; other processes may hold some
+_USABLE: Final = 0.75  # share of the GPU's memory to use: other processes may use some; chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +107,9 @@ class CopyProbe:
 
 
 def fit_strides(elements: int, memory_bytes: int) -> tuple[int, ...]:
-    """Those of `STRIDES` whose source and target fit the memory; always the first."""
-    room = memory_bytes // (2 * _ITEM_BYTES * elements)
-    return tuple(stride for stride in STRIDES if stride <= max(1, room))
+    """The first of `STRIDES`, and all others whose source and target fit the memory."""
+    most = memory_bytes // (2 * _ITEM_BYTES * elements)
+    return tuple(stride for stride in STRIDES if stride <= max(1, most))
 
 
 def _measure_strides(bench: Bench, watch: Stopwatch) -> Sequence[MemoryReading]:
@@ -196,10 +196,10 @@ VECTORS: Final = CopyProbe(
 
 PITCHED: Final = CopyProbe(
     name="pitches",
-    shows="copies of matrices, rows right behind one another and pitched, over the width",
+    shows="copies of matrices, rows without gaps and pitched, over the width",
     measure=_measure_pitches,
-    title="Copies of float32 matrices; tight: rows right behind one another, pitched: rows "
-    "that begin at multiples of 512 bytes.",
+    title="Copies of float32 matrices; tight: rows without gaps, pitched: rows that begin at "
+    "multiples of 512 bytes.",
     table="Copied bytes a second",
     step="columns",
     column="columns",

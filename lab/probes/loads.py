@@ -29,7 +29,7 @@ _NOTES: Final = (
     "non-cached: ld.global.cg, from L2 in segments of 32 bytes.",
     "read-only: ld.global.nc, as __ldg.",
     "texture: a one-dimensional texture, of at most 2^27 elements.",
-    "Rates count what threads ask for: of several taps most are loaded for a neighbour, too.",
+    "Rates count what threads ask for; neighbouring threads share most of several taps.",
 )
 
 

@@ -56,8 +56,8 @@ def make_report(readings: Sequence[RowCopyReading], hardware: Hardware) -> Repor
         hardware=hardware,
         findings=(
             *name_wrong(_name_copy(one) for one in readings if not one.right),
-            f"Beside: before the copy is asked for, a kernel fills the GPU, for {busy} ms or more.",
-            "Waited: the copy was done after that kernel, as copies are that run as kernels.",
+            f"Beside: a kernel that fills the GPU for {busy} ms or more starts before the copy.",
+            "Waited: the copy ended after that kernel, as a copy does that runs as a kernel.",
             _tell_waiting(readings),
         ),
         tables=(Table(f"Copies of {size}", head, cells),),

@@ -11,16 +11,13 @@ from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.timing.whole_tiles import KernelProbe
 
-_SHORT_K, _LONG_K = 512, 2048
-_REPEATS: Final = 3
-_WAVES: Final = 8
-_SUSTAINED_SECONDS: Final = 0.06
-"""K of the measured launches; launches whose median counts; waves and time of consecutive ones;
-chosen."""
-
-_THREADS_AN_SM: Final = 2048
-_MOST_BLOCKS: Final = 16
-"""Most threads and blocks of a multiprocessor that a fit supposes; chosen."""
+# All chosen.
+_SHORT_K, _LONG_K = 512, 2048  # of the measured launches
+_REPEATS: Final = 3  # launches whose median counts
+_WAVES: Final = 8  # of each launch that is timed back to back
+_SUSTAINED_SECONDS: Final = 0.06  # of such launches
+_THREADS_AN_SM: Final = 2048  # most that a fit assumes
+_MOST_BLOCKS: Final = 16  # of a multiprocessor, most that a fit assumes
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class Fit(NamedTuple):
 
 
 def measure_kernel(spec: KernelSpec, info: DeviceInfo, cache_dir: Path) -> KernelModel:
-    """The times of one kernel: slots from a staircase at one K, the cost of a wave from two."""
+    """The times of one kernel: slots from a staircase at one K, the time of a wave from two K."""
     probe = KernelProbe(spec, sm_count=info.sm_count, device_index=info.index, cache_dir=cache_dir)
     most_blocks = min(_MOST_BLOCKS, max(1, _THREADS_AN_SM // spec.threads))
     if spec.stream_k_tail:
@@ -64,7 +61,7 @@ def measure_kernel(spec: KernelSpec, info: DeviceInfo, cache_dir: Path) -> Kerne
     rounds = sorted({*range(1, 9), *range(10, 2 * most_blocks + 1, 3)})
     seconds = [probe.measure(count, _SHORT_K, _REPEATS).seconds for count in rounds]
     stairs = fit_staircase(rounds, seconds, most_blocks)
-    # A library that has other kernels for few tiles makes the staircase begin too high.
+    # cuBLAS has other kernels for few tiles, so its staircase begins too high.
     launch_seconds = min(stairs.launch_seconds, probe.measure_launch(_REPEATS))
     short, long = (
         probe.measure_sustained(_WAVES * stairs.blocks, k, _SUSTAINED_SECONDS).seconds / _WAVES
@@ -77,10 +74,9 @@ def measure_kernel(spec: KernelSpec, info: DeviceInfo, cache_dir: Path) -> Kerne
 
 
 def fit_staircase(rounds: Sequence[int], seconds: Sequence[float], most_blocks: int) -> Fit:
-    """The staircase with the least squared error, among all with up to `most_blocks` blocks.
+    """The staircase with the least squared error, among those of up to `most_blocks` blocks.
 
-    If several fit about as well, the one with fewest blocks: finer steps promise less gain from
-    removing a wave.
+    If several fit about as well, the one with the fewest blocks: its steps are the finest.
     """
     fits = [_fit_line(rounds, np.array(seconds), blocks) for blocks in range(1, most_blocks + 1)]
     least = min(fit.error for fit in fits)
@@ -88,7 +84,7 @@ def fit_staircase(rounds: Sequence[int], seconds: Sequence[float], most_blocks: 
 
 
 def _fit_line(rounds: Sequence[int], seconds: np.ndarray, blocks: int) -> Fit:
-    """Least squares of seconds over waves of so many blocks; a launch takes no less than 0."""
+    """Least squares of seconds over waves of `blocks` blocks; a launch takes no less than 0."""
     waves = np.ceil(np.array(rounds) / blocks)
     centred = waves - waves.mean()
     spread = float(centred @ centred)

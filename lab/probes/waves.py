@@ -42,7 +42,7 @@ class Staircase:
     seconds: tuple[float, ...]
 
     def predict(self, tiles: int) -> float:
-        """Seconds by the model: the launch and whole waves, or a last wave split along K."""
+        """Seconds by the model: the launch and its waves, of which stream-K divides the last."""
         model = self.model
         spec = find_kernel(model.kernel, model.dtype, model.tile)
         waves: float = ceil(tiles / model.slots)
@@ -104,9 +104,7 @@ def make_report(stairs: Sequence[Staircase], hardware: Hardware) -> Report:
         name=NAME,
         title=f"Products of K = {K} on the GPU, by the tiles of C.",
         hardware=hardware,
-        findings=(
-            "Where a kernel splits its last wave along K, that wave counts by what it holds.",
-        ),
+        findings=("A last wave that a kernel divides along K counts by the share that it fills.",),
         tables=(Table(f"Waves at K = {K}", head, cells),),
         plots=tuple(
             _plot(name, [one for one in stairs if one.model.kernel == name])

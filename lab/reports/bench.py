@@ -52,8 +52,7 @@ class Bench:
         device: The GPU.
         cache_dir: Folder of compiled kernels.
         cpu_threads: Threads of the CPU path.
-        gpu_memory_bytes: GPU memory that products in host memory may use; None for all that is
-            free.
+        gpu_memory_bytes: GPU memory that products in host memory may use; None for all free memory.
         others: Further GPUs, for experiments with two.
         tell: Called with the finished share, 0…1, and what is measured next.
     """

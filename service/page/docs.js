@@ -12,7 +12,7 @@ const showScheme = () => document.documentElement.classList.toggle("dark-mode", 
 scheme.onchange = showScheme;
 showScheme();
 
-/** The place of a group of calls among the others, which keep their order. */
+/** The index of a group of calls; groups that are not listed keep their order. */
 const findPlace = (tag) => (FIRST.includes(tag) ? FIRST.indexOf(tag) : FIRST.length);
 
 /** A path is plain text in the button that opens it, as a control must not contain a link. */

@@ -2,7 +2,7 @@
 
 import { KeyMissing } from "./service.js";
 
-/** Waits before another connection is tried: the first, and the longest after doubling it. */
+/** Waits before a new connection: the first, and the longest; each is twice the one before. */
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
 

@@ -3,7 +3,7 @@
 import { CATALOG } from "./catalog.js";
 import { RECORDED } from "./recorded.js";
 
-/** The machine of an address that names none, if there is no service with a GPU. */
+/** The default machine if there is no service with a GPU. */
 const DEFAULT_DEVICE = "T4";
 const DEFAULT_THREADS = 2;
 
@@ -29,7 +29,7 @@ export function needsThreads({ device }) {
   return device !== "here" && !device.startsWith("cuda:") && !isMeasured(device);
 }
 
-/** Whether a device is one of which measured products are recorded. */
+/** Whether measured products of a device are recorded. */
 export function isMeasured(device) {
   return Object.hasOwn(RECORDED.machines, device);
 }
@@ -48,7 +48,7 @@ export async function findOwnMachine(service) {
   }
 }
 
-/** The machine of an address that names none, {device, threads}: the service's, if it has a GPU. */
+/** The default machine, {device, threads}: the service's, if it has a GPU. */
 export function chooseMachine(own) {
   const device = own?.devices.length > 0 ? "here" : DEFAULT_DEVICE;
   return { device, threads: own?.cpu_threads ?? DEFAULT_THREADS };

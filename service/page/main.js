@@ -2,7 +2,7 @@
  *
  * A view is `{ mount(root, frame), complete(state, frame) }`. `mount` returns `{ show(state),
  * close() }`: `show` is called for each new address, `close` before another view is shown.
- * `complete`, if there is one, fills in what an address leaves open; false if it had to.
+ * `complete`, if there is one, fills in missing parts of an address; false if there were any.
  * `frame.go(changes)` changes the address, so the browser's Back button undoes it. Views with
  * `load` need a service, and are loaded when they are first shown.
  */
@@ -62,7 +62,7 @@ async function show() {
   root.dataset.shown = shown;
 }
 
-/** Say in a view's place that it could not be loaded. */
+/** Show that a view could not be loaded. */
 function tellFailure(entry, error) {
   mounted?.close();
   mounted = null;

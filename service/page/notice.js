@@ -7,7 +7,7 @@ import { KeyMissing } from "./service.js";
 /** What browsers call a lost connection, in messages of their TypeErrors. */
 const LOST = /fetch|network ?error|load failed|import(ing|ed)|input stream/i;
 
-/** An error in words: what browsers say of a lost connection or of a file explains nothing. */
+/** An error in words; browsers' own messages on lost connections and files explain nothing. */
 export function tellError(error) {
   if (error.name === "NotReadableError") return "The file cannot be read. Choose it again.";
   const isLost = error instanceof TypeError && LOST.test(error.message);
@@ -15,7 +15,7 @@ export function tellError(error) {
   return isLost || isLate ? "The service does not answer." : error.message;
 }
 
-/** The place of a view for errors. */
+/** The part of a view that shows errors. */
 export class Notice {
   /** `retry()` is called when the user has typed in a key. */
   constructor(service, retry) {
@@ -23,13 +23,13 @@ export class Notice {
     this.element = make("div", { id: "notice" });
   }
 
-  /** Show no error; one of another action than that which is named stays. */
+  /** Remove the error; if `action` is given, only an error of that action. */
   clear(action = null) {
     if (action !== null && action !== this.action) return;
     this.element.replaceChildren();
   }
 
-  /** Show an error, of an action that may be named; `isRetried`: whether it is done again. */
+  /** Show an error, of a named action or of none; `isRetried`: whether it is tried again. */
   tell(error, action = null, isRetried = false) {
     this.action = action;
     if (!(error instanceof KeyMissing)) {

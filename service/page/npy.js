@@ -4,7 +4,7 @@ const MAGIC = "\x93NUMPY";
 /** Bytes that are read for the header; NumPy's have 128. */
 const HEADER_BYTES = 1 << 16;
 
-/** Element types by NumPy's codes. It has none for bfloat16, written as V2: two bytes of any kind. */
+/** Element types by NumPy's codes. bfloat16 has none and is written as V2, two raw bytes. */
 const TYPES = {
   f2: "float16",
   V2: "bfloat16",
@@ -22,7 +22,7 @@ const TYPES = {
   c16: "complex128",
 };
 
-/** Names of types that are no number's, by the first letter of their code. */
+/** Names of types that are not numbers, by the first letter of their code. */
 const OTHERS = {
   b: "bool",
   m: "timedelta64",
@@ -43,7 +43,7 @@ export async function readHeader(file) {
   const { name } = file;
   if (bytes.length < 12 || String.fromCharCode(...bytes.subarray(0, 6)) !== MAGIC)
     throw new Error(`${name} is not a .npy file${isText(bytes) ? ": it looks like text" : ""}`);
-  const isVersion1 = bytes[6] === 1; // with a length of two bytes, in place of four
+  const isVersion1 = bytes[6] === 1; // a length of two bytes, not four
   const view = new DataView(bytes.buffer);
   const begin = isVersion1 ? 10 : 12;
   const headerBytes = begin + (isVersion1 ? view.getUint16(8, true) : view.getUint32(8, true));

@@ -2,10 +2,10 @@
 
 const KEY = "wavetrim.key";
 
-/** How long the service may take for a document; a job's end is waited for half as long. */
+/** Limit for an answer; a request waits for a job's end half as long. */
 const ANSWER_MS = 60_000;
 
-/** What a header may have; a browser refuses to send other characters, and a service longer keys. */
+/** Keys that can be sent: browsers refuse other characters in a header, services longer keys. */
 const SENDABLE = /^[\x21-\x7e]{1,4096}$/;
 
 /** Calls of the service's HTTP API.
@@ -53,8 +53,8 @@ export class Service {
     const response = await fetch(path, { method, headers: all, body, signal, ...common });
     if (response.ok) return response;
     if (response.status === 401) {
-      // It is not sent again: each refusal would replace the form in which another is typed. One
-      // that was typed meanwhile stays.
+      // The key is not sent again: each refusal would replace the form in which the user types
+      // another one. A key that was entered meanwhile stays.
       if (sessionStorage.getItem(KEY) === key) sessionStorage.removeItem(KEY);
       throw new KeyMissing(key !== null);
     }
@@ -70,7 +70,7 @@ async function readProblem(response) {
   try {
     return await response.json();
   } catch {
-    return {}; // no problem document: something else has answered in the service's place
+    return {}; // no problem document: something else answered, such as a proxy
   }
 }
 

@@ -6,7 +6,7 @@ const { maxSize, itemBytes, memories, accuracies } = CATALOG;
 
 const SIZE = { least: 1, most: maxSize };
 
-/** Fields by name: `unset`, the value if the address names none, and what else is accepted. */
+/** Fields by name: `unset`, the default value, and what else is accepted. */
 const FIELDS = {
   view: { unset: "explorer" },
   m: { unset: 4096, ...SIZE },
@@ -60,7 +60,7 @@ export function writeState(state) {
   return `#${parameters}`;
 }
 
-/** Changes of a state that make these fields unset. */
+/** Changes of a state that give these fields their defaults. */
 export function unset(...names) {
   return Object.fromEntries(names.map((name) => [name, FIELDS[name].unset]));
 }

@@ -24,7 +24,7 @@ class PlainCupy(Baseline):
     name = "cupy"
 
     def __init__(self) -> None:
-        importlib.import_module("cupy")  # not to find only later that it is missing
+        importlib.import_module("cupy")  # fails at once if it is missing
 
     def multiply(self, operands: Operands) -> Matrix:
         """A·B into C."""

@@ -16,10 +16,10 @@ OTHERS: Final = ("cupy", "cupy-streams", "torch", "cupy-gpus", NUMPY)
 
 
 def list_baselines(gpus: int) -> list[Baseline]:
-    """Wavetrim and its peers on so many GPUs.
+    """Wavetrim and its peers on this number of GPUs.
 
     Raises:
-        ImportError: A peer is missing: without it nothing is measured.
+        ImportError: A peer is missing.
     """
     if gpus == 0:
         return [PlainNumpy(), LocalMatmul(OURS)]

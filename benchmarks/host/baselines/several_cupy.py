@@ -1,4 +1,4 @@
-"""CuPy on several GPUs: each streams its part of the rows, driven by a thread of its own."""
+"""CuPy on several GPUs: each multiplies its part of the rows, driven by its own thread."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

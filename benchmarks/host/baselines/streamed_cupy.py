@@ -10,17 +10,16 @@ import numpy as np
 from benchmarks.common.operands import Matrix, Operands, copy_rows
 from benchmarks.host.baselines.baseline import Baseline
 
-_LANES: Final = 3
+# All chosen.
+_STREAMS: Final = 3
 _PANELS: Final = 16
-_LEAST_ROWS: Final = 256
-_B_PARTS: Final = 8
-_COPY_THREADS: Final = 4
-"""Streams; panels, and the least rows of one; parts of a staged B; threads of a staged copy.
-Chosen."""
+_LEAST_ROWS: Final = 256  # of a panel
+_B_PARTS: Final = 8  # in which a pageable B is copied
+_COPY_THREADS: Final = 4  # of a copy within host memory
 
 
 @dataclass(slots=True)
-class _Lane:
+class _BufferedStream:
     """A stream, its buffers on the GPU, and page-locked buffers if the operands are pageable."""
 
     stream: Any
@@ -42,13 +41,13 @@ class _Lane:
 class StreamedCupy(Baseline):
     """All of B first, then panels of A; copies in, products and copies out overlap.
 
-    Buffers come from CuPy's pools at each product, so that products of many shapes take turns.
+    Each product takes its buffers from CuPy's pools, because shapes take turns.
     """
 
     name = "cupy-streams"
 
     def __init__(self) -> None:
-        importlib.import_module("cupy")  # not to find only later that it is missing
+        importlib.import_module("cupy")  # fails at once if it is missing
         self._streams: list[Any] = []
 
     def multiply(self, operands: Operands) -> Matrix:
@@ -56,12 +55,12 @@ class StreamedCupy(Baseline):
         import cupy
 
         if not self._streams:
-            self._streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(_LANES)]
+            self._streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(_STREAMS)]
         m, n, k = operands.shape
         rows = choose_panel_rows(m)
         b, b_host = cupy.empty((k, n), operands.dtype), _pin(k, n, operands)
-        lanes = [
-            _Lane(
+        streams = [
+            _BufferedStream(
                 stream=stream,
                 a=cupy.empty((rows, k), operands.dtype),
                 c=cupy.empty((rows, n), operands.dtype),
@@ -71,13 +70,13 @@ class StreamedCupy(Baseline):
             for stream in self._streams
         ]
         cupy.cuda.get_current_stream().synchronize()
-        arrived = _send_b(lanes[0].stream, operands.b, b, b_host)
-        for lane in lanes:
-            lane.stream.wait_event(arrived)
-        for place, panel in enumerate(cut_panels(m, rows)):
-            _send_panel(lanes[place % len(lanes)], operands, b, panel)
-        for lane in lanes:
-            lane.finish(operands.c)
+        arrived = _send_b(streams[0].stream, operands.b, b, b_host)
+        for one in streams:
+            one.stream.wait_event(arrived)
+        for index, panel in enumerate(cut_panels(m, rows)):
+            _send_panel(streams[index % len(streams)], operands, b, panel)
+        for one in streams:
+            one.finish(operands.c)
         return operands.c
 
 
@@ -92,22 +91,22 @@ def _send_b(stream: Any, source: Matrix, b: Any, b_host: Matrix | None) -> Any:
     return stream.record()
 
 
-def _send_panel(lane: _Lane, operands: Operands, b: Any, rows: slice) -> None:
+def _send_panel(buffered: _BufferedStream, operands: Operands, b: Any, rows: slice) -> None:
     """Enqueue one panel: its rows of A in, the product, its rows of C out."""
     import cupy
 
     count = rows.stop - rows.start
     source, target = operands.a[rows], operands.c[rows]
-    if lane.a_host is not None and lane.c_host is not None:
-        lane.finish(operands.c)
-        copy_rows(lane.a_host[:count], source, _COPY_THREADS)
-        source, target = lane.a_host[:count], lane.c_host[:count]
-        lane.staged = rows
-    a, c = lane.a[:count], lane.c[:count]
-    with lane.stream:
-        a.set(source, stream=lane.stream)
+    if buffered.a_host is not None and buffered.c_host is not None:
+        buffered.finish(operands.c)
+        copy_rows(buffered.a_host[:count], source, _COPY_THREADS)
+        source, target = buffered.a_host[:count], buffered.c_host[:count]
+        buffered.staged = rows
+    a, c = buffered.a[:count], buffered.c[:count]
+    with buffered.stream:
+        a.set(source, stream=buffered.stream)
         cupy.dot(a, b, out=c)
-        c.get(stream=lane.stream, out=target, blocking=False)
+        c.get(stream=buffered.stream, out=target, blocking=False)
 
 
 def choose_panel_rows(m: int) -> int:

@@ -1,8 +1,8 @@
 """Command buffers: a product's copies, launches and events, recorded once as data.
 
-Steps of a product from page-locked memory need nothing of the host once they are enqueued. So C
-submits them, many in one call (kernels/transfer/native/commands.c, docs/notes/memory.md). A
-buffer serves any host addresses: its copies name operand, row and offset.
+The steps of a product from page-locked memory need no host once they are enqueued. So C submits
+many of them in one call (kernels/transfer/native/commands.c, docs/notes/memory.md). A buffer serves
+operands at any address: its copies name operand, row and offset.
 """
 
 from collections.abc import Sequence
@@ -52,16 +52,16 @@ class CommandBuffer:
     Attributes:
         label: The kernel, for messages.
         commands: Kind, queue and words of each, in rows: all of a step before those of the next.
-        ends: Number of commands until the end of each turn. GPUs that work together are enqueued in
-            turns. One is a step; or, of a step whose B is exchanged, its copies over the own link,
-            the piece of each other GPU, and the rest.
+        ends: Number of commands until the end of each turn. The commands of a team are enqueued in
+            turns, one of each GPU, then the next of each. A turn is a step. A step that exchanges B
+            has several: its copies over the own link, each other GPU's piece of B, and the rest.
         events: Number of events.
         stores: The copies out, in order.
         timed: What its events time.
         kernel_spans: Events around kernels, in pairs, if each is timed.
         copy_spans: Events around copies, likewise.
         whole_span: The first event and the last, if anything is timed.
-        memory: What the commands point to, kept alive.
+        memory: What the commands point to, so that it stays alive.
         address: Address of the first command.
     """
 

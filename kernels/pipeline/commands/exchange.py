@@ -1,8 +1,8 @@
 """The exchange: GPUs that share a product each fetch a part of B, and get the rest from each other.
 
 The rows of B that a step needs are divided among the GPUs. Each GPU copies its piece over its own
-link, and the other pieces from the other GPUs' memory. So B crosses the links once, whatever the
-number of GPUs, and travels piece by piece, as the steps need it.
+link, and the other pieces from the other GPUs' memory. So the host sends B once, not once for each
+GPU, and each piece when a step needs it.
 
 One thread enqueues the commands of all GPUs, a step at a time: first each GPU's own piece, with an
 event after it, then the copies between GPUs, which wait for these events (`team`).
@@ -29,12 +29,12 @@ class ExchangeRank:
 
     @property
     def others(self) -> tuple[int, ...]:
-        """The other GPUs, from the next one on, so that not all copy from the same one at first."""
+        """The other GPUs, from the next one on, so that not all first copy from the same one."""
         count = len(self.addresses)
         return tuple((self.number + offset) % count for offset in range(1, count))
 
     def cut_piece(self, depth: range, number: int) -> range:
-        """The rows of a part of B that one GPU fetches over its own link; may be none.
+        """The rows of a part of B that one GPU copies over its own link; may be none.
 
         Args:
             depth: The rows of the part.
@@ -51,8 +51,8 @@ def assign_ranks(
 ) -> tuple[ExchangeRank, ...] | None:
     """The ranks of the GPUs in an exchange of B; None if each must fetch all of it.
 
-    They exchange B only if each needs the same parts of it in the same steps, has memory for all of
-    it (another GPU may read a buffer that is filled again), and can access the others' memory.
+    They exchange B only if all need the same parts of it in the same steps, have memory for all of
+    it (a buffer that is filled again might still be read), and can access each other's memory.
 
     Args:
         devices: CUDA's index of each GPU.

@@ -1,7 +1,4 @@
-"""Programs: the command buffers of several GPUs that compute parts of one product (`team`).
-
-One call enqueues all of them, and one waits for them, whatever the number of GPUs.
-"""
+"""Programs: the command buffers of several GPUs that compute parts of one product (`team`)."""
 
 import ctypes
 from collections.abc import Sequence
@@ -37,10 +34,10 @@ class Programs:
         starts: Where the part of each begins: its first row of A and C, and the bytes before its
             first column in a row of B and C.
         waiting: How the calling thread waits for them.
-        residents: The B of each on the device, if it has one there: kept alive as long as this.
+        residents: The resident B of each GPU, so that it stays alive; None for none.
 
     Attributes:
-        buffers: The same.
+        buffers: The commands of each.
     """
 
     def __init__(
@@ -83,7 +80,7 @@ class Programs:
         self._hosts[:] = addresses
         self._pitches[:] = pitches
         count = len(self.buffers)
-        for number in range(count):  # products between may have needed more events, elsewhere
+        for number in range(count):  # another product may have moved the array of events
             events = self._submitters[number].reserve_events(self.buffers[number])
             self._programs[number].events = events
         status = self._run(self._programs, count, self._hosts, self._pitches)

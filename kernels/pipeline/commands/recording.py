@@ -60,7 +60,7 @@ class _Recorder:
         self._steps, self._launches = steps, launches
         self._reads_c, self._timed, self._rank = reads_c, timed, rank
         self._rows: list[tuple[int, ...]] = []
-        # The first events are those after the own pieces of B, so that others know their indices.
+        # The events after own pieces of B come first, so that other GPUs know their indices.
         self._pieces = count()
         self._first_event = 0 if rank is None else sum(one.step.loads_b for one in steps)
         self._numbers = count(self._first_event)
@@ -69,8 +69,8 @@ class _Recorder:
         self._stored: dict[int, Store] = {}
         self._kernel_spans: list[tuple[int, int]] = []
         self._copy_spans: list[tuple[int, int]] = []
-        # A single step waits for nothing, so its commands share a stream: events between streams
-        # take some microseconds each.
+        # A single step overlaps with nothing, so its commands share a stream: an event between
+        # streams takes some microseconds.
         self._is_single = len(steps) == 1
         self._queues = (COMPUTE,) * 4 if self._is_single else (IN, COMPUTE, OUT, BETWEEN)
         self._ends: list[int] = []
@@ -133,10 +133,10 @@ class _Recorder:
         return event
 
     def _exchange(self, layout: StepLayout, piece: int, rank: ExchangeRank) -> Iterator[int]:
-        """Record the copies of the other GPUs' pieces of B, and that the kernel waits for them.
+        """Record the copies of the other GPUs' pieces of B, and the kernel's wait for them.
 
-        Yields the number of commands after each piece. GPUs take turns at them, because copies
-        from one GPU take turns in the order in which they were enqueued.
+        Yields the number of commands after each piece, where a turn ends: copies from one GPU run
+        in the order in which they were enqueued, so all GPUs should be served alike.
         """
         depth, b, queue = layout.step.depth, layout.b, self._queues[BETWEEN]
         pitch_bytes = b.leading_dimension * b.item_bytes
@@ -194,12 +194,12 @@ class _Recorder:
         self._add(queue, kind, *words)
 
     def _begin(self, queue: int) -> int:
-        """Record the event before a span; -1 if that is not timed."""
+        """Record the event before a span; -1 if the span is not timed."""
         is_first = self._timed and not self._rows
         return self._mark(queue) if is_first or self._timed == Timed.EACH else -1
 
     def _end(self, spans: list[tuple[int, int]], begin: int, end: int) -> None:
-        """Note a span, if each is timed."""
+        """Store a span, if each is timed."""
         if self._timed == Timed.EACH:
             spans.append((begin, end))
 

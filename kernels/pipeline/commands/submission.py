@@ -18,7 +18,7 @@ from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.transfer.copies import HostOperand
 
 _STEPS_AHEAD: Final = 16
-"""Most steps enqueued and not done. Chosen: with more a cancellation takes longer."""
+"""Most steps enqueued and not done. Chosen: with more, a cancellation takes longer."""
 
 _QUEUES = 4
 OPERANDS: Final = 3
@@ -83,9 +83,9 @@ class Submitter:
             binding.streams[queue] = stream.ptr
 
     def find_gemm(self, dtype: str) -> bool:
-        """Whether commands can call cuBLAS; it is found for an element type, the handle included.
+        """Find cuBLAS and its handle for an element type; False if commands cannot call it.
 
-        The first time its handle is created, so the pipeline's device must be the current one.
+        The pipeline's device must be the current one.
         """
         if not self.binding.multiply:
             self.binding.multiply = find_gemm_address()
@@ -94,9 +94,9 @@ class Submitter:
         return bool(self.binding.multiply)
 
     def reserve_events(self, buffer: CommandBuffer) -> int:
-        """Address of the events that a buffer needs.
+        """Address of the events that a buffer needs, created if necessary.
 
-        The first time they are created, so the pipeline's device must be the current one.
+        The pipeline's device must be the current one.
         """
         return self._events[bool(buffer.timed)].reserve(buffer.events)
 
@@ -134,7 +134,7 @@ class Submitter:
         pitches: Sequence[int],
         waiting: Waiting,
     ) -> None:
-        """Compute a product of which nobody wants to know when.
+        """Compute a product without reports and times.
 
         Args:
             buffer: Its commands.

@@ -1,8 +1,7 @@
 // Command buffers: the copies, launches and events of a product, recorded once as data and submitted in one
-// call. One by one from Python, they would take longer than the GPU takes for a small product.
+// call. Python would take longer to make these calls than the GPU takes for a small product.
 //
-// Calls to the driver are made in the calling thread and in the binding's context; then the thread gets its
-// own context back.
+// The calling thread calls the driver, in the binding's context; then it gets its own context back.
 #include "copies.h"
 #include "driver.h"
 
@@ -34,7 +33,7 @@ typedef struct {
     void* streams[QUEUES];
     void* const* events;
     void* const* const* peers;  // the events of each GPU of an exchange
-    void* handles[2];  // of cuBLAS, in the stream of its commands: for all types, and for those of 16 bits
+    void* handles[2];  // of cuBLAS, in the stream of its commands: for longer types, and for those of 16 bits
     Multiply multiply;
     char* hosts[OPERANDS];  // first elements of A, B, C in page-locked memory
     int64_t pitches[OPERANDS];  // bytes from row to row there
@@ -76,7 +75,7 @@ static int copy_out(const int64_t* words, const Binding* binding, void* stream)
     return copy_rows(&copy, stream);
 }
 
-// From another GPU's memory, with the same distance between rows. Rows as long as that are copied in one piece.
+// From another GPU's memory, with the same pitch. Rows without gaps are copied in one piece.
 static int copy_between(const int64_t* words, void* stream)
 {
     const unsigned long long source = words[0], target = words[1];
@@ -98,7 +97,7 @@ static int launch(const int64_t* words, void* stream)
         (void*)words[0], words[1], 1, 1, words[2], words[3], words[4], words[5], stream, (void**)words[6], NULL);
 }
 
-// Errors of cuBLAS become negative, because the driver has errors of the same numbers.
+// Errors of cuBLAS become negative, because errors of the driver have the same numbers.
 static int multiply(const int64_t* arguments, const Binding* binding)
 {
     const int64_t* x = arguments;
@@ -143,7 +142,7 @@ static int run(const Command* commands, int64_t count, const Binding* binding, i
     return status != 0 || event < 0 ? status : await(binding->events[event], how);
 }
 
-// Make the binding's context the thread's own, if it is not; `before` gets the one that it had.
+// Make the binding's context the thread's current one, if it is not; `before` gets the earlier one.
 static int enter_context(const Binding* binding, void** before, int* entered)
 {
     *entered = 0;
@@ -174,7 +173,7 @@ EXPORTED int run_commands(const Command* commands, int64_t count, const Binding*
     return leave_context(before, entered, status);
 }
 
-// The commands of one GPU of a team: of a part of a product, in turns.
+// The commands of one GPU of a team, in turns (kernels/pipeline/commands/command_buffer.py).
 typedef struct {
     const Command* commands;
     const int64_t* ends;  // number of commands until the end of each turn
@@ -201,9 +200,9 @@ static void bind(const Program* one, char* const* hosts, const int64_t* pitches,
 }
 
 // Enqueue the commands of a team: returns the first error, as `run_commands`. Each GPU has a turn, then each
-// has the next one, so all begin early, and an event that another GPU waits for has been recorded in an
-// earlier turn. (A thread for each GPU enqueued them only a third faster with four, and with two no faster:
-// the driver has locks.)
+// has the next one. So all begin early, and an event that another GPU waits for was recorded in an earlier
+// turn. (A thread for each GPU was a third faster with four GPUs, and no faster with two, because the driver
+// has locks.)
 //
 // hosts, pitches: first elements of A, B and C, and bytes from row to row.
 EXPORTED int run_in_turns(const Program* programs, int64_t count, char* const* hosts, const int64_t* pitches)

@@ -4,9 +4,8 @@
 // memcpy. Other layouts are copied element by element, in squares small enough that both sides stay in
 // the L1 cache.
 //
-// A copy is shared by as many threads of the pool as it has parts for; the caller copies, too. Each thread
-// wakes some others, as one wake-up takes the waker some microseconds. Threads spin for a moment after a
-// copy, because the next piece of a matrix follows soon.
+// The caller and threads of the pool share a copy, if it has chunks enough. Each thread wakes some others,
+// because a wake-up takes the waker some microseconds.
 #include "copies.h"
 
 #include "../../../native/streaming.h"
@@ -16,7 +15,7 @@
 // PART_BYTES is a macro from native/tuned.py.
 enum {
     LINE_BYTES = 64,  // of the caches
-    CHUNKS = 4,  // least for each thread: to wake one takes as long as it takes to copy them; chosen
+    CHUNKS = 4,  // least for each thread: copying them takes as long as waking a thread; chosen
 };
 
 typedef struct {
@@ -136,9 +135,8 @@ static void cut(Copy* copy)
     atomic_init(&copy->next, 0);
 }
 
-// Make a copy with the help of the pool. On a crowded machine the caller copies alone: at the end it would wait for
-// a helper that has lost its core, and that takes milliseconds. A single thread does not fill a link, and copies
-// faster through the caches.
+// Make a copy with the help of the pool. On a crowded machine the caller copies alone: it might wait milliseconds
+// for a helper that has lost its core. A thread alone is slower than a link, and copies faster through the caches.
 static void share(Pool* pool, int helpers, Copy* copy)
 {
     if (copy->rows == 0 || copy->columns == 0) return;

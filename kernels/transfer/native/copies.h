@@ -11,8 +11,8 @@ EXPORTED void copy_matrix(
     Pool* pool, int helpers, char* target, int64_t target_row, int64_t target_column, const char* source,
     int64_t source_row, int64_t source_column, int64_t rows, int64_t columns, int64_t item);
 
-// The same with adjacent target elements, past the caches: for a target that a device reads next. From the caches
-// of the cores that copied it the device reads at half the rate (H200: 28 of 52 GB/s).
+// The same with adjacent target elements, past the caches: for a target that a device reads next. From caches it
+// reads at half the rate (H200: 28 of 52 GB/s).
 EXPORTED void stream_matrix(
     Pool* pool, int helpers, char* target, int64_t target_row, const char* source, int64_t source_row,
     int64_t source_column, int64_t rows, int64_t columns, int64_t item);

@@ -53,7 +53,7 @@ extern Driver driver;
 // Find the driver's functions, once for the process: returns 0 or NO_DRIVER. Thread-safe.
 int load_driver(void);
 
-// Enqueue a copy of rows, also of those that are farther apart than the driver takes: returns a CUresult.
+// Enqueue a copy of rows, with any pitch, even above the driver's limit: returns a CUresult.
 int copy_rows(const Copy2D* copy, void* stream);
 
 // Wait until an event has passed: returns a CUresult.

@@ -4,16 +4,16 @@
 
 enum {
     LINE_BYTES = 128,  // of the device's caches
-    PIECES = 24,       // of a matrix, two for each thread, unless they are too small or larger than a slab
-    LEAST_PIECE_BYTES = 256 << 10,  // for less, enqueueing a transfer takes as long as the copy; chosen
+    PIECES = 24,       // wanted of a matrix: two for each thread; chosen
+    LEAST_PIECE_BYTES = 256 << 10,  // of a smaller piece, enqueueing takes as long as the copy; chosen
 };
 
 typedef struct {
     int64_t top, left, rows, columns;
 } Piece;
 
-// A piece has whole rows if at least one fits. Rows with little padding on the device have it in the slab as
-// well, so that a piece is one contiguous transfer. Bytes between rows that are no padding are other data, and are skipped.
+// A piece has whole rows if at least one fits. If rows have little padding on the device, they have it in the slab,
+// too, so that a piece is one contiguous transfer. Other bytes between rows are another matrix's, and are skipped.
 void cut_matrix(MatrixCopy* copy, int64_t slab_bytes)
 {
     const int64_t row_bytes = copy->columns * copy->item;

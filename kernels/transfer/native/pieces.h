@@ -17,7 +17,7 @@ typedef struct {
     int64_t piece_rows, piece_columns, pieces_across, pieces, pitch;  // set by cut_matrix
 } MatrixCopy;
 
-// Cut a non-empty matrix into pieces of at most `slab_bytes`: many enough for several threads, if it is large.
+// Cut a non-empty matrix into pieces of at most `slab_bytes`, a large one into enough for several threads.
 void cut_matrix(MatrixCopy* copy, int64_t slab_bytes);
 
 // Copy a piece between the caller's memory and a slab.

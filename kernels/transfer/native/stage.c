@@ -8,8 +8,8 @@
 // The driver has one lock, and a thread that waits for it sleeps. So one thread at a time enqueues the transfers
 // of a direction, all that are ready, and the others go on copying.
 //
-// One lock guards all state. It is held for nanoseconds, while a piece takes 0.1 ms: never during a copy or a call
-// of the driver.
+// One lock guards all state. It is locked for nanoseconds (a piece takes 0.1 ms): never during a copy or a call of
+// the driver.
 //
 // Only one thread at a time may call a stage, in the context that it was opened in.
 #include "driver.h"
@@ -19,8 +19,8 @@
 #include <stdlib.h>
 
 enum {
-    LOOK_NANOSECONDS = 3000,  // between two looks at the same events: each takes the driver's lock; chosen
-    BATCH = 4,  // transfers that are enqueued before others learn of them; chosen
+    LOOK_NANOSECONDS = 3000,  // between two queries of the same events: each takes the driver's lock; chosen
+    BATCH = 4,  // most transfers enqueued between two locks of the stage; chosen
 };
 
 // A matrix to copy, and the events around its transfers.
@@ -47,7 +47,7 @@ typedef struct Slab {
     State state;
     int64_t number;  // of its last transfer, in the stream's order
     struct Slab* last;  // whose event is recorded after that transfer: of this slab, or of a later one
-    Request* request;  // whose piece it holds
+    Request* request;  // whose piece is in it
     int64_t piece;
 } Slab;
 
@@ -58,12 +58,12 @@ typedef struct {
     Slab* slabs;
     int count;
     int64_t transfers;  // enqueued so far
-    int64_t looked;  // when the events of slabs in transit were last looked at
-    int looking;  // whether a thread does so
+    int64_t looked;  // when the events of slabs in transit were last queried
+    int looking;  // whether a thread queries them now
     Request* first;  // requests that are not done, the oldest first
     Request* last;
     _Atomic int64_t asked;  // number of requests so far
-    _Atomic int64_t done;  // number of requests done; all of them are the oldest
+    _Atomic int64_t done;  // number of requests done; they end in order
 } Way;
 
 typedef struct {
@@ -95,7 +95,7 @@ static void note_failure(Stage* stage, int status)
     atomic_store(&stage->failed, 1);
 }
 
-// Others hold the lock for a moment only: to sleep takes longer.
+// Spins first, because others unlock it after a moment, sooner than a sleeper would wake up.
 static void lock(Stage* stage)
 {
     for (int i = 0; i < PAUSES; ++i) {
@@ -130,7 +130,7 @@ static int needs_wait(const Request* request)
     return request->after != NULL && !request->waited && !atomic_load(&request->entered);
 }
 
-// Find out which slabs in transit have arrived, and what the next request waits for: one thread at a time, and at
+// Query which slabs in transit have arrived, and whether the next request may begin: one thread at a time, and at
 // most every LOOK_NANOSECONDS. With the lock, which is released meanwhile.
 static void look(Stage* stage, Way* way)
 {
@@ -170,8 +170,8 @@ static Slab* find_slab(Way* way, State state)
     return found;
 }
 
-// Whether the transfers of a request may be enqueued. Its wait for an event delays transfers of earlier requests
-// that are enqueued later, and the event may itself depend on those.
+// Whether the transfers of a request may be enqueued. Its wait for an event would also delay transfers of earlier
+// requests that are not enqueued yet, and the event may depend on those.
 static int may_enter(Way* way, const Request* request)
 {
     if (!needs_wait(request)) return 1;
@@ -280,7 +280,7 @@ static int send_slab(Way* way, Slab* slab)
     return status;
 }
 
-// To the device, an event after the batch is enough: it says when all of its slabs are spare.
+// To the device, one event after the batch is enough: then all of its slabs are spare.
 static int send_batch(Way* way, Slab** batch, int count, int inwards)
 {
     int status = 0;
@@ -340,7 +340,7 @@ static void do_job(Stage* stage, const Job* job)
     unlock(stage);
 }
 
-// Poll until there is a job, the time is over, or another thread wants the core: returns whether there is a job.
+// Poll until there is a job, the time is over, or another thread has used the core: returns whether there is a job.
 static int look_for_job(Stage* stage, Job* job, int64_t nanoseconds)
 {
     const int64_t until = read_clock() + find_patience(nanoseconds);
@@ -415,9 +415,8 @@ EXPORTED int is_done(Stage* stage, int inwards, int64_t number)
     return atomic_load(&stage->ways[inwards].done) >= number || atomic_load(&stage->failed);
 }
 
-// Wait until a request is done: returns 0, or the first error of any. The caller copies only if no
-// other thread does: while it copies it launches no kernels. If the others have lost their cores, it does not wait
-// for them.
+// Wait until a request is done: returns 0, or the first error of any. The caller helps only if no other thread
+// copies, or on a crowded machine: while it copies it launches no kernels.
 EXPORTED int await_copy(Stage* stage, int inwards, int64_t number)
 {
     const struct timespec nap = {0, NAP_NANOSECONDS};
@@ -523,8 +522,8 @@ static int open_way(Way* way, void* stream, void* const* memories, int slabs)
     return way->slabs == NULL ? -1 : 0;
 }
 
-// Open a stage with a number of slabs in each direction. Their memory remains the caller's; that of slabs from
-// the device comes first. Returns NULL without a driver or memory.
+// Open a stage with `slabs` slabs in each direction. Their memory remains the caller's; the first half is for copies
+// from the device. Returns NULL without a driver or memory.
 EXPORTED Stage* open_stage(
     Pool* pool, void* in_stream, void* out_stream, void* const* memories, int slabs, int64_t slab_bytes)
 {

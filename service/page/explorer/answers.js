@@ -1,11 +1,11 @@
-/** Plans for states of the page: asked of the service and kept, or recorded. */
+/** Plans for states of the page, from the service or recorded. */
 
 import { isMeasured } from "../machines.js";
 import { RECORDED } from "../recorded.js";
 import { Plan } from "./plan.js";
 import { writeQuery } from "./query.js";
 
-/** Most plans that are kept; the one that was asked for first is forgotten first. */
+/** Most plans in the cache; the oldest is dropped first. */
 const MOST_KEPT = 50;
 
 const UNRECORDED =
@@ -15,7 +15,7 @@ const UNRECORDED =
 
 /** The plans of a service, or the recorded ones.
  *
- * A plan is kept until another product or machine is asked for: later runs may have corrected it.
+ * Plans are cached until the product or machine changes: later runs may have corrected them.
  */
 export class Answers {
   constructor(service) {
@@ -64,7 +64,7 @@ function findRecorded(state) {
   return new Plan({ m, n, k, dtype, memory }, unpack({ ...choice, ...answer }));
 }
 
-/** An answer as a service gives it: what is recorded as lists has names again. */
+/** A recorded answer in the service's form: its lists become objects with names. */
 function unpack(answer) {
   const { curve, spans } = RECORDED.names;
   const name = (names) => (values) => Object.fromEntries(names.map((one, at) => [one, values[at]]));

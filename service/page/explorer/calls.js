@@ -8,7 +8,7 @@ import { writeQuery } from "./query.js";
 /** Where a service is, for a page that has none. */
 const USUAL_SERVICE = "http://localhost:8000/";
 
-/** The calls, [name, text]: none of a machine that only this page knows, curl of a described GPU. */
+/** The calls, [name, text]: none for a recorded machine, curl only for a described GPU. */
 export function listCalls(state, gpus) {
   if (isMeasured(state.device)) return [];
   const query = writeQuery(state, gpus);
@@ -28,7 +28,7 @@ export function listCalls(state, gpus) {
   ];
 }
 
-/** The calls, folded away, each with a button that copies it where a browser lets a page do so. */
+/** The calls, folded, each with a button that copies it if the browser allows that. */
 export function makeCalls(calls) {
   const blocks = calls.flatMap(([name, text]) => {
     const copy = makeButton(`Copy as ${name}`, () => navigator.clipboard.writeText(text));

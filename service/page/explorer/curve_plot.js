@@ -124,7 +124,7 @@ function drawLines(scale, points, colours) {
   ];
 }
 
-/** One curve; but for the CPU's, the value of an F holds until the next F. */
+/** One curve: the CPU's by straight lines, the others by steps. */
 function drawLine({ x, y }, points, name, style) {
   let path = "";
   for (const point of points) {
@@ -135,7 +135,7 @@ function drawLine({ x, y }, points, name, style) {
   return draw("path", { d: path, fill: "none", "stroke-linejoin": "round", ...style });
 }
 
-/** The model's choice below the axis, and the split that it has refused where that would end. */
+/** A mark of the model's choice below the axis, and one at the F and seconds of a refused split. */
 function markChoice(figure, area, { x, y, from }, chosen, colours) {
   const tip = { d: `M${x(chosen.f)} ${y(from)}l-6 10h12Z`, fill: colours.text };
   figure.append(draw("path", tip, draw("title", {}, "the model's choice")));

@@ -1,6 +1,6 @@
-/** Seconds over F as points: up to which F, and at which F between those of the answer. */
+/** Seconds over F as points: the largest F, and points between those of the answer. */
 
-/** Points at equal distances, in addition to those of the answer: the CPU's line rises between. */
+/** Points at equal distances, in addition to those of the answer, for the CPU's rising line. */
 const SAMPLES = 700;
 
 /** The largest F to be drawn: M, or the largest near the split and near what was measured.
@@ -27,7 +27,7 @@ export function listPoints({ curve, hasGpu }, most) {
   return [...wanted].sort((one, other) => one - other).map((f) => findPoint(curve, f));
 }
 
-/** Seconds at an F between two points: the GPU's hold until the next one, the CPU's rise evenly. */
+/** Seconds at an F between two points: the GPU's by steps, the CPU's interpolated. */
 export function findPoint(curve, f) {
   const next = curve.find((point) => point.f > f) ?? curve.at(-1);
   const last = curve.findLast((point) => point.f <= f) ?? curve[0];

@@ -6,9 +6,9 @@ import { unset } from "../state.js";
 import { EXERCISES } from "./exercises.js";
 import { explain } from "./terms.js";
 
-/** After so many wrong answers the right one is shown. */
+/** Number of wrong answers after which the right one is shown. */
 const MOST_TRIES = 3;
-/** What stands among the answers once the right one was asked for. */
+/** Stands for an answer when the user has asked for the right one. */
 const ASKED = "?";
 
 /** The changes of the state that open an exercise, by its number from 1. */
@@ -31,10 +31,10 @@ export function listExercises(frame, current) {
   return make("ol", { className: "exercises" }, ...items);
 }
 
-/** What the answers of a state have come to: {tries, last, isOver, head, text}.
+/** The verdict on the answers of a state: {tries, last, isOver, head, text}.
  *
- * `isOver`: whether one is right, or the right one is shown. `head` and `text` are the verdict on
- * the last: why it is right or wrong, or a hint.
+ * `isOver`: whether one is right, or the right one is shown. `head` and `text` are about the last
+ * answer: why it is right or wrong, or a hint.
  */
 export function judge(exercise, { answer }, context) {
   const tries = answer === null ? [] : answer.split(",");

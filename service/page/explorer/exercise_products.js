@@ -2,8 +2,8 @@
  *
  * Both are JSON: docs/recorded_answers.py reads them, too.
  *
- * `state` is the state of the page, `others` are changes of it, whose plans an answer is compared
- * with. `rows` are the values of F to which the slider can be moved, beside the model's choice.
+ * `state` is the state of the page. `others` are changes of it; an answer is compared with their
+ * plans. `rows` are the values of F that the slider has, besides the model's choice.
  */
 export const OPENING = {
   "state": {

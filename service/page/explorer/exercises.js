@@ -1,9 +1,9 @@
 /** Eight exercises. Each has a product and a question; its recorded plans check the answer.
  *
- * `hides` names what is hidden until it is solved. `hint` is told after a wrong answer. `choices` are
- * [answer, text]; without them the answer is a number. `ask(context)` is the question, `check(answer, context)` gives {right,
- * why}. The context has the `plan` of the state, the model's choice (`chosen`), the `sweep`, and
- * `others`, the plans of other products or machines by their names.
+ * `hides` names what is hidden until it is solved. `hint` is shown after a wrong answer. `choices`
+ * are [answer, text]; without them the answer is a number. `ask(context)` is the question,
+ * `check(answer, context)` gives {right, why}. The context has the `plan` of the state, the model's
+ * choice (`chosen`), the `sweep`, and `others`, plans of other products or machines by name.
  */
 
 import { showNumber, showSeconds, showShare, showWhole } from "../units.js";

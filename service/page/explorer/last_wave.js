@@ -40,7 +40,7 @@ export function tellLastWave(plan) {
     .join(" ");
 }
 
-/** The slots as cells; if the wave is split along K, those without a tile of their own are pale. */
+/** The slots as cells; in a wave divided along K, those without a tile of their own are pale. */
 function drawSlots(figure, colours, part, { slotsACell, cells, across, side }, top) {
   const { waves, tailSplit } = part;
   const used = part.tailTiles;
@@ -79,7 +79,7 @@ function nameTail(part) {
   return `${part.waves} ${part.tailTiles} ${part.slots}`;
 }
 
-/** How many cells there are for the slots, and where: of very many slots, several share a cell. */
+/** The number and positions of the cells; with very many slots, several share a cell. */
 function layOutCells(slots, width) {
   const slotsACell = Math.ceil(slots / MOST_CELLS);
   const cells = Math.ceil(slots / slotsACell);

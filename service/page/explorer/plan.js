@@ -2,7 +2,7 @@
 
 import { countNames } from "../units.js";
 
-/** Who computes which rows, how long it takes, and what it would take with another F.
+/** The rows of each device, the predicted seconds, and those with another F.
  *
  * `problem` is the product that was asked for. `gpuParts` are the parts of the GPUs that have rows,
  * `curve` is {f, gpu, cpu} by rising F, `queues` are {name, kind, part, spans}, with `part` null for
@@ -41,7 +41,7 @@ export class Plan {
 
   /** A split that promises too little, {f, seconds, speed, least}; null if there is none.
    *
-   * `speed`: how many times as fast as without a split; at `least` so many times it would be made.
+   * `speed`: the time without the split over its time; the least speed that is accepted is `least`.
    */
   readRefused({ refused_split: split, least_gain }) {
     this.refused = split && {
@@ -89,7 +89,7 @@ function readPart({ device, rows, columns, first_row, first_column, seconds, gri
   };
 }
 
-/** Rows of a part that whole rows of tiles in this number of waves hold. */
+/** Rows of a part that this number of waves computes in whole rows of tiles. */
 export function countRowsInWaves({ slots, tilesAcross, tileM }, waves) {
   return Math.floor((waves * slots) / tilesAcross) * tileM;
 }
@@ -103,7 +103,7 @@ function readQueues(schedule, parts) {
   });
 }
 
-/** A span of a queue; `step` is null where it stands for several steps. */
+/** A span of a queue; `step` is null if it covers several steps. */
 function readSpan({ begin_seconds, end_seconds, first_row, rows, columns, depth }) {
   const step = rows === null ? null : { firstRow: first_row, rows, columns, depth };
   return { begin: begin_seconds, end: end_seconds, step };

@@ -50,7 +50,7 @@ function nameMachine(state, own) {
   const isHere = device === "here";
   const named = { device: isHere ? null : device };
   if (gpus === null) return named;
-  if (isMeasured(device)) return { ...named, gpus }; // of which nothing is recorded
+  if (isMeasured(device)) return { ...named, gpus }; // no recorded query has gpus
   const indices = own?.map(({ index }) => index) ?? [...Array(gpus).keys()];
   const most = isHere ? indices.length : device === "cpu" ? 0 : 1;
   if (gpus <= most) return isHere ? { devices: indices.slice(0, gpus).join(",") } : named;

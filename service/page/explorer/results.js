@@ -18,7 +18,7 @@ import { drawTimeline, tellTimeline } from "./timeline.js";
 import { drawWaveMap, tellWaveMap } from "./wave_map.js";
 import { tellJob, tellParts, tellPlan } from "./words.js";
 
-/** What a plan is shown by; `words` and `element` are its elements.
+/** The view of a plan; `words` and `element` are its elements.
  *
  * `preview(f)` is called while the slider moves, `pick(f)` when an F is chosen. `go(changes)`
  * changes the address.
@@ -117,7 +117,7 @@ export class Results {
     );
   }
 
-  /** Hide what would give the answer of an exercise away. */
+  /** Hide the answer of an exercise. */
   hideSections() {
     const { state, hidden, hidesChoice } = this.shown;
     for (const name of ["words", "map", "last", "curve", "timeline", "numbers"]) {

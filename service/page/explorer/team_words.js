@@ -29,7 +29,7 @@ export function nameShare(plan, part) {
   return `${word} ${showWhole(from)} to ${showWhole(until - 1)}`;
 }
 
-/** Who computes what, if several GPUs have rows; `gain` compares it with one GPU alone. */
+/** The part of each device, if several GPUs have rows; `gain` compares it with one GPU alone. */
 export function tellTeam(plan, kernel, gain) {
   const { problem, predicted, f, gpuParts } = plan;
   const rows = f ? `the first ${showWhole(plan.gpuRows)}` : `all ${showWhole(problem.m)}`;

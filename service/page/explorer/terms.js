@@ -8,7 +8,7 @@ const MEANINGS = {
   wave: "Wave: the tiles that run at the same time, one in each slot. It takes as long when some slots have none.",
 };
 
-/** A text whose words "slot", "tile" and "wave" explain themselves, each where it is first. */
+/** A text in which the first "slot", "tile" and "wave" explain themselves. */
 export function explain(text) {
   const met = new Set();
   const parts = text.split(/\b((?:slot|tile|wave)s?)\b/).map((part) => {
@@ -17,7 +17,7 @@ export function explain(text) {
     met.add(word);
     const meaning = MEANINGS[word];
     const told = { role: "note", "data-meaning": meaning, "aria-label": `${part} (${meaning})` };
-    const onclick = ({ target }) => target.focus(); // not all browsers do so where it is touched
+    const onclick = ({ target }) => target.focus(); // not all browsers do so at a touch
     return make("span", { className: "term", tabIndex: 0, textContent: part, onclick, ...told });
   });
   return make("span", { className: "explained" }, ...parts);

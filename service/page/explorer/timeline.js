@@ -41,7 +41,7 @@ export function drawTimeline(plan, width) {
   return figure;
 }
 
-/** Where each queue's track is; with several GPUs the first of each has a heading above it. */
+/** The position of each queue's track; with several GPUs the first of each has a heading. */
 function placeTracks({ queues, gpuParts }) {
   const several = gpuParts.length > 1;
   const trackHeight = several ? THIN_TRACK : TRACK;
@@ -71,7 +71,7 @@ function drawTicks(figure, { x, end, bottom, width }, colours) {
   figure.append(write(width - RIGHT, bottom + 32, unit === "s" ? "seconds" : unit, style));
 }
 
-/** The name of a GPU above its first track, on a ground that hides the lines of the ticks. */
+/** The name of a GPU above its first track; its background hides the lines of the ticks. */
 function drawHeading(figure, heading, y, colours) {
   const ground = { x: 0, y: y - HEADING + 2, width: 60, height: HEADING - 2 };
   const style = { fill: colours.text, "font-weight": 600 };
@@ -81,7 +81,7 @@ function drawHeading(figure, heading, y, colours) {
   );
 }
 
-/** A span in words, without its time; the queue's name where it stands for several steps. */
+/** A span in words, without its time; the queue's name if it covers several steps. */
 export function nameSpan(queue, { step }) {
   if (step === null) return queue;
   const rows = `rows ${showWhole(step.firstRow)} to ${showWhole(step.firstRow + step.rows - 1)}`;

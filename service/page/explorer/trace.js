@@ -1,7 +1,7 @@
 /** The timeline as a trace for Perfetto (ui.perfetto.dev): predicted and measured in one file.
  *
- * In Chrome's JSON format. What is predicted is one process, or one for each of several GPUs and
- * the CPU; what was measured is another. Each queue is a thread.
+ * In Chrome's JSON format. The prediction is one process, or one for each of several GPUs and the
+ * CPU; the measurement is another. Each queue is a thread.
  */
 
 import { nameGpu } from "./team_words.js";

@@ -21,7 +21,7 @@ function mount(root, frame) {
   return { show: (state) => explorer.show(state), close: () => explorer.close() };
 }
 
-/** Fill in what an address leaves open, the machine or everything; false if it had to. */
+/** Fill in the machine, or everything, if an address does not name it; false if so. */
 async function complete(state, frame) {
   frame.own ??= await findOwnMachine(frame.service);
   const isNamed = state.device !== null;
@@ -97,7 +97,7 @@ class Explorer {
     }
   }
 
-  /** All that a state shows: its plan, that of the model's choice, a job, a sweep, an exercise's. */
+  /** All that a state shows: its plan, the model's choice, a job, a sweep, an exercise's plans. */
   async find(state) {
     const sweep = findSweep(state);
     const chosen = await this.ask({ ...state, f: null });
@@ -191,7 +191,7 @@ class Explorer {
     const { key: before = "" } = this.exercise.dataset;
     if (before === key) return;
     this.exercise.dataset.key = key;
-    const { activeElement } = document; // the button that has begun an exercise goes
+    const { activeElement } = document; // the button that began an exercise disappears
     const isFocused = [this.exercise, this.results.words].some((one) => one.contains(activeElement));
     this.exercise.replaceChildren();
     if (exercise === undefined) {

@@ -6,7 +6,7 @@ import { findColours, findInk, findWaveColour } from "../palette.js";
 import { nameGpu, nameShare } from "./team_words.js";
 import { count } from "./words.js";
 
-/** Most bands of colour; of more waves, several share a band. */
+/** Most bands of colour; with more waves, several share a band. */
 const MOST_BANDS = 400;
 const LEFT = 54;
 const TOP = 22;
@@ -57,7 +57,7 @@ function middle(colours) {
   return { "text-anchor": "middle", fill: colours.faint };
 }
 
-/** The label: who computes what. */
+/** The label: which device computes what. */
 function describe(plan) {
   const parts = plan.gpuParts;
   const cpu = `${showWhole(plan.f)} rows of the CPU`;
@@ -71,7 +71,7 @@ function describe(plan) {
   return `C with ${showWhole(plan.gpuRows)} rows of the GPU in ${waves}, and ${cpu}`;
 }
 
-/** The part of a GPU, with its place in the drawing. */
+/** The part of a GPU, with its rectangle in the drawing. */
 function findRegion({ plan, left, top, room, pixelsARow }, part) {
   const pixelsAColumn = room / plan.problem.n;
   return {

@@ -23,7 +23,7 @@ export function tellPlan(plan) {
   return `${gpus}${waves}, ${whose} ${share}full${split}, ${seconds}`;
 }
 
-/** Who computes what, with which kernel, and how long each part takes. */
+/** The part of each device, with its kernel and seconds. */
 export function tellParts(plan, chosen) {
   const { problem, predicted, f } = plan;
   const speed = plan.gpuOnlySeconds / plan.totalSeconds;

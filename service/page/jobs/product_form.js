@@ -11,7 +11,7 @@ import { showBytes, showSeconds, showWhole } from "../units.js";
 const WAIT_SECONDS = 30;
 /** How long the service may be away meanwhile, as when it starts again. */
 const AWAY_MS = 30_000;
-/** How long until it is asked again. */
+/** How long until the next request. */
 const PAUSE_MS = 500;
 /** M, K and N of two random matrices. */
 const RANDOM = [1000, 800, 600];
@@ -19,7 +19,7 @@ const NPY = { "Content-Type": "application/x-npy" };
 
 /** The form, with the steps of the product below. */
 export class ProductForm {
-  /** `tell(error)` shows an error of the service; null takes away the one before. */
+  /** `tell(error)` shows an error of the service; null removes it. */
   constructor(service, tell) {
     Object.assign(this, { service, tell });
     this.files = { a: null, b: null };

@@ -45,7 +45,7 @@ export function drawRowsBar(shares) {
   return figure;
 }
 
-/** The same in words, without sides that neither have nor get rows. */
+/** The same in words, without sides that have no rows. */
 export function tellShares({ rows, gpu, nodes, cpu, planned }) {
   const sides = [
     ["GPU", gpu, planned < rows],

@@ -1,4 +1,4 @@
-/** The jobs, as they go on, and a form that multiplies two files. */
+/** The jobs with their progress, and a form that multiplies two files. */
 
 import { makeButton } from "../controls.js";
 import { make } from "../dom.js";
@@ -71,7 +71,7 @@ class Jobs {
     );
   }
 
-  /** Follow the jobs' events over a new connection. `ready` is done once it stands, or failed. */
+  /** Follow the jobs' events over a new connection. `ready` is done once it is open, or failed. */
   open() {
     this.connection?.abort();
     this.connection = new AbortController();
@@ -136,7 +136,7 @@ class Jobs {
     for (const id of open) await this.renew(id);
   }
 
-  /** Put older jobs into the list: the next page that has any which are not shown. */
+  /** Put older jobs into the list: the next page with jobs that are not shown yet. */
   async loadOlder() {
     const shown = this.cards.size;
     let cursor = null;
@@ -224,7 +224,7 @@ class Jobs {
     });
   }
 
-  /** Do what is named; its error stays until the same succeeds. */
+  /** Do a named action; its error is shown until the same action succeeds. */
   async attempt(name, action) {
     try {
       await action();

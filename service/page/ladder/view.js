@@ -152,7 +152,7 @@ class Ladder {
   }
 }
 
-/** The measured times of a kernel, and the staircase that plans are made from. */
+/** The measured times of a kernel, and the staircase that the model plans with. */
 function drawStairs({ name, stairs }, width) {
   if (!stairs) return [make("p", { className: "caption", textContent: "Not measured." })];
   const { tile, k, slots, points } = stairs;
@@ -176,7 +176,7 @@ function makeSection(titleId, ...children) {
   return make("section", { className: "panel", "aria-labelledby": titleId }, ...children);
 }
 
-/** A heading, with a list to choose from beside it. */
+/** A heading with a drop-down list next to it. */
 function makeHead(title, id, label, select) {
   return make(
     "div",

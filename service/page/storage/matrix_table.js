@@ -80,7 +80,7 @@ export class MatrixTable {
     for (const matrix of matrices) {
       const row = this.rows.get(matrix.id) ?? this.makeRow(matrix);
       row.update(matrix, this.roles.get(matrix.id) ?? []);
-      // The order never changes, so a row that is there stays in its place and keeps the focus.
+      // The order never changes, so existing rows are not moved, and the focus is not lost.
       if (!row.element.isConnected) {
         if (before === null) this.body.prepend(row.element);
         else before.after(row.element);
@@ -119,7 +119,7 @@ export class MatrixTable {
   }
 }
 
-/** What the newest jobs have matrices for, by their ids: "operand A of 0b8d3a6f", "result of …". */
+/** What the newest jobs use each matrix for, by its id: "operand A of 0b8d3a6f", "result of …". */
 function listRoles(jobs) {
   const roles = new Map();
   const add = (id, role) => id && !id.job && roles.set(id, [...(roles.get(id) ?? []), role]);
@@ -131,7 +131,7 @@ function listRoles(jobs) {
   return roles;
 }
 
-/** The row of a matrix. To delete it takes two clicks, because that cannot be undone. */
+/** The row of a matrix. Deleting takes two clicks, because it cannot be undone. */
 class MatrixRow {
   constructor(id, { fetch, remove }) {
     const name = (text) => ({ "aria-label": `${text} matrix ${id.slice(0, 8)}` });

@@ -54,7 +54,7 @@ class Storage {
     clearInterval(this.timer);
   }
 
-  /** Show all anew, unless nobody sees it, or the service still has to answer. */
+  /** Update everything, unless the page is hidden, or an answer is still awaited. */
   refresh() {
     if (!document.hidden && this.underWay === 0) this.show();
   }
@@ -83,7 +83,7 @@ class Storage {
   }
 }
 
-/** Show the content of a section; if it has not changed, scroll position and focus are kept. */
+/** Show the content of a section; unchanged content is left, with scroll position and focus. */
 function fill({ element, body }, content) {
   element.hidden = content === null;
   const next = make("div", {}, ...(content ?? []));

@@ -33,6 +33,7 @@ class SilentCluster(Cluster):
         self.asked: list[str] = []
         self.has_run = asyncio.Event()
         self.hears_end = hears_end
+        self._takers: dict[str, Callable[[Message], None]] = {}
         for index in range(nodes):
             node_id = f"node {index}"
             self.nodes[node_id] = ClusterNode(
@@ -41,7 +42,7 @@ class SilentCluster(Cluster):
 
     def start_run(self, message: Message, take: Callable[[Message], None]) -> None:
         self.asked.append(message["job"])
-        self._runs.begin(message["job"], take)
+        self._takers[message["job"]] = take
         self.has_run.set()
 
     def send(self, message: Message, files: Sequence[int] = ()) -> None:
@@ -50,16 +51,17 @@ class SilentCluster(Cluster):
 
     def lose_runs(self, reason: str) -> None:
         """All runs fail as those of a lost node do."""
-        failure = {
-            "type": "failed", "kind": "node", "message": reason, "retryable": True,
-            "poisoned": False,
-        }  # fmt: skip
-        for job in self.asked.copy():
-            self._runs.take({**failure, "job": job})
+        self._fail_runs("node", reason)
 
     async def restart(self, reason: str) -> None:
         self.restarts += 1
-        self._runs.fail_all(reason)
+        self._fail_runs("engine", reason)
+
+    def _fail_runs(self, kind: str, reason: str) -> None:
+        takers, self._takers = self._takers, {}
+        failure = {"type": "failed", "kind": kind, "message": reason, "retryable": True}
+        for job, take in takers.items():
+            take({**failure, "poisoned": False, "job": job})
 
 
 def make_profile() -> MachineProfile:
