@@ -63,10 +63,10 @@ _PANELS: Final = 8
 
 _TINY: Final = 64
 _CUT_KERNEL: Final = "register"
-"""Side of a tiny product, and a kernel by which it does not go the straight way; chosen."""
+"""Side of a tiny product, and a kernel by which it does not take the straight path; chosen."""
 
 _STRAIGHT: Final = 64, 640
-"""Sides of two products that go the straight way; chosen."""
+"""Sides of two products that take the straight path; chosen."""
 
 _MOST_COPY_GBYTES: Final = 200.0
 """Rate above which the driver's copies from pageable memory take no more time; chosen."""

@@ -150,7 +150,7 @@ class Executor:
     def _run_straight(
         self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
     ) -> Timings | None:
-        """Compute a product the straight way; None, with nothing done, if it cannot."""
+        """Compute a product by the straight path; None, with nothing done, if it cannot."""
         (part,) = plan.gpu_parts
         with self._occupancy.acquire(plan.device_set) as stay:
             started = time.perf_counter()

@@ -86,7 +86,7 @@ class Gpus:
             self.pipelines[part.position].load(plan.spec, sms=plan.sms)
 
     def find_straight(self, plan: Plan, alpha: float, beta: float) -> StraightProduct:
-        """The product of a plan that goes the straight way."""
+        """The product of a plan that takes the straight path."""
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
         problem, (part,) = plan.problem, plan.gpu_parts
         straight = self.pipelines[part.position].straight

@@ -35,10 +35,10 @@ ROW_SECONDS: Final = 4e-8
 to 32 KiB (1f09f97)."""
 
 STRAIGHT_SECONDS: Final[dict[Memory, float]] = {"pageable": 1.2e-3, "pinned": 4e-4}
-"""Longest copies of a product that goes the straight way. To cut it would let copies overlap, which
-saves a part of that time, and costs as much: some steps, or waking the threads that stage. In turns
-with others on an H200, where 4e-4 s are 22 MB: 21 MB take 409 µs straight and 527 cut, 50 MB 957
-and 901; from pageable memory 6 MB take 0.65 and 1.1 ms, 21 MB 1.8 and 1.4."""
+"""Longest copies of a product that takes the straight path. If it were cut, copies would overlap.
+That saves a part of their time, and costs about as much: further steps, or waking the threads that
+stage. In turns with others on an H200, where 4e-4 s are 22 MB: 21 MB take 409 µs straight and 527
+cut, 50 MB 957 and 901; from pageable memory 6 MB take 0.65 and 1.1 ms, 21 MB 1.8 and 1.4."""
 
 STRAIGHT_CALL_SECONDS: Final = 4e-5
 """Time of a straight product without its bytes; 64³ takes 35 to 60 µs on an H100 and an H200."""
@@ -151,7 +151,7 @@ def build_rows(
         spec: The kernel.
         sms: Limit of multiprocessors; None for all. It reduces the blocks of a wave in proportion,
             not its time.
-        is_alone: Whether no other GPU has a part, so that the product may go the straight way.
+        is_alone: Whether no other GPU has a part, so that the product may take the straight path.
     """
     profile = machine.gpus[position]
     is_straight = is_alone and sms is None and spec.is_cublas and can_go_straight(problem, profile)
@@ -178,7 +178,7 @@ def count_slots(spec: KernelSpec, sm_count: int, sms: int | None = None) -> int:
 
 
 def can_go_straight(problem: GemmProblem, profile: MachineProfile) -> bool:
-    """Whether a product by cuBLAS goes the straight way: its copies take so little time."""
+    """Whether a product by cuBLAS takes the straight path: its copies take so little time."""
     if problem.b_resident:
         return False
     item_bytes, m, n, k = problem.item_bytes, problem.m, problem.n, problem.k

@@ -180,7 +180,7 @@ class Plan:
 
     @cached_property
     def is_straight(self) -> bool:
-        """Whether one GPU computes all rows the straight way."""
+        """Whether one GPU computes all rows by the straight path."""
         return self.is_gpu_alone and self.gpu_parts[0].problem.is_straight
 
     @cached_property
