@@ -35,17 +35,17 @@ def list_architectures(spec: KernelSpec) -> list[str]:
 def list_compilations() -> list[tuple[KernelSpec, str]]:
     """All kernels for all architectures, if these are to be compiled.
 
-    Otherwise all for the measured one, and one kernel of each source for the least. With those that
-    take the place of others where K is short, or for some of the multiprocessors.
+    Otherwise all for the measured one, and one kernel of each source for the least. Those that take
+    the place of others, where K is short or multiprocessors are limited, for the measured one.
     """
     specs = [spec for spec in list_kernels() if spec.source]
-    held = (make_persistent(spec) for spec in specs if spec.can_limit_sms)
-    specs = list(dict.fromkeys((*specs, *held, SHORT, SHORT_LIMITED, STRICT_LIMITED)))
-    if ALL_ARCHITECTURES:
-        return [(spec, arch) for spec in specs for arch in list_architectures(spec)]
+    persistent = (make_persistent(spec) for spec in specs if spec.can_limit_sms)
+    measured = [*specs, *persistent, SHORT, SHORT_LIMITED, STRICT_LIMITED]
     first = {spec.source: spec for spec in reversed(specs)}.values()
-    least = [(spec, list_architectures(spec)[0]) for spec in first]
-    return list(dict.fromkeys([*((spec, MEASURED_ARCHITECTURE) for spec in specs), *least]))
+    others = [(spec, list_architectures(spec)[0]) for spec in first]
+    if ALL_ARCHITECTURES:
+        others = [(spec, arch) for spec in specs for arch in list_architectures(spec)]
+    return list(dict.fromkeys([*((spec, MEASURED_ARCHITECTURE) for spec in measured), *others]))
 
 
 @pytest.fixture(scope="module")
