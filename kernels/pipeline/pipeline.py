@@ -31,7 +31,7 @@ from wavetrim.kernels.pipeline.staged_path import StagedPath
 from wavetrim.kernels.pipeline.straight import StraightProducts
 from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.kernels.transfer.host_copies import open_copiers
+from wavetrim.kernels.transfer.host_library import open_copiers
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.tuned import STAGING_THREADS
 

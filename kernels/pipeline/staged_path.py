@@ -4,7 +4,7 @@ Copies in start as far ahead as the device buffers allow.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, list_cuda_errors
@@ -16,16 +16,9 @@ from wavetrim.kernels.pipeline.resident_cache import Resident
 from wavetrim.kernels.pipeline.staged_loop import StagedLoop
 from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.transfer.copies import HostOperand, OperandPart, describe_operand
-from wavetrim.kernels.transfer.native_stage import SLAB_BYTES, SLABS
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.kernels.transfer.staging import Staging
 from wavetrim.native.pool import ThreadPool
-
-_FRESH_BYTES: Final = 2 * SLABS * SLAB_BYTES
-"""Largest A, B and C together, in bytes, whose copies in bypass the caches. Chosen: twice the size
-of all slabs. In such a product the device reads a slab soon after it was filled, and from the
-caches of other cores that takes twice as long. In a larger one slabs wait for the link, and filling
-them is faster through the caches."""
 
 
 class StagedPath:
@@ -72,7 +65,7 @@ class StagedPath:
             self._wake_copiers(product.copiers)
         problem = product.find_panels(self._device.sm_count)
         steps = self._memory.prepare(problem, cut, product.resident_b)
-        self._prepare(awake=product.is_awaited_awake, streams=product.copied_bytes <= _FRESH_BYTES)
+        self._prepare(awake=product.is_awaited_awake)
         loop = StagedLoop(
             product,
             operands,
@@ -112,8 +105,8 @@ class StagedPath:
         """Close the stage."""
         self._staging.close()
 
-    def _prepare(self, *, awake: bool = False, streams: bool = False) -> None:
-        self._staging.prepare(awake=awake, streams=streams)
+    def _prepare(self, *, awake: bool = False) -> None:
+        self._staging.awake = awake
         self._events.reclaim()  # the previous product has ended
 
     def _wake_copiers(self, copiers: int | None) -> None:

@@ -1,11 +1,12 @@
 """The stage in C: copies through page-locked slabs (kernels/transfer/native/stage.c)."""
 
 import ctypes
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
-from wavetrim.kernels.transfer.host_copies import NATIVE_ITEM_BYTES, count_strides
+from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.transfer.nodes import find_cores, stay_beside
-from wavetrim.kernels.transfer.stages import CopyRequest
+from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.pool import ThreadPool
 
 SLAB_BYTES: Final = 1 << 20  # bytes
@@ -16,6 +17,27 @@ SLABS: Final = 24  # slabs
 
 _OUT_OF_MEMORY: Final = 2  # CUDA_ERROR_OUT_OF_MEMORY
 _PORTABLE: Final = 1  # cudaHostAllocPortable
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRequest:
+    """A matrix to copy, and the events around its transfers.
+
+    Attributes:
+        matrix: The matrix in host memory.
+        layout: How it lies on the device; of the same shape.
+        inwards: Whether it is copied to the device.
+        after: CuPy event to wait for; None for none.
+        start: CuPy event to record before the transfers.
+        end: CuPy event to record after the transfers.
+    """
+
+    matrix: Matrix
+    layout: Layout
+    inwards: bool
+    after: Any
+    start: Any
+    end: Any
 
 
 class PinnedSlab:
@@ -70,7 +92,7 @@ class StagedCopy:
 
 
 class NativeStage:
-    """Both directions, as `Stage` says. After `close` only `close` may be called.
+    """Copies of pageable memory in both directions. After `close` only `close` may be called.
 
     Args:
         pool: The copy threads; must be closed after the stage.
@@ -95,36 +117,36 @@ class NativeStage:
             raise
 
     def send(self, request: CopyRequest) -> StagedCopy:
-        """As `Stage` says."""
+        """Queue a copy."""
         matrix, layout = request.matrix, request.layout
         item = matrix.itemsize
-        assert item in NATIVE_ITEM_BYTES, "kernels have elements of 2 to 16 bytes"
+        assert item in (1, 2, 4, 8, 16), "kernels have elements of 2 to 16 bytes"
         assert matrix.size > 0, "steps have elements to copy"
         self._requests.append(request)
         number: int = self._library.request_copy(
             *(self._open_address, int(request.inwards)),
             *(request.after and request.after.ptr, request.start.ptr, request.end.ptr),
-            *(matrix.ctypes.data, *count_strides(matrix)),
+            *(matrix.ctypes.data, *_count_strides(matrix)),
             *(layout.pointer, layout.leading_dimension * item, layout.padding * item),
-            *(*matrix.shape, item, int(request.streams)),
+            *(*matrix.shape, item),
         )
         if number == 0:
             _raise(_OUT_OF_MEMORY)
         return StagedCopy(self, request, number)
 
     def finish(self) -> None:
-        """As `Stage` says."""
+        """Wait for all requests, and raise the first error."""
         status: int = self._library.finish_stage(self._open_address)
         self._requests.clear()
         _check(status)
 
     def abandon(self) -> None:
-        """As `Stage` says."""
+        """Drop requests that have not begun, wait for the others, and clear errors."""
         self._library.abandon_copies(self._open_address)
         self._requests.clear()
 
     def close(self) -> None:
-        """As `Stage` says."""
+        """Free the slabs; no request may be under way."""
         address, self._address = self._address, None
         if address is not None:
             self._library.close_stage(address)
@@ -157,6 +179,17 @@ class NativeStage:
         if self._address is None:
             raise RuntimeError("the stage is closed")
         return self._address
+
+
+def _count_strides(matrix: Matrix) -> tuple[int, int]:
+    """Row and column stride in bytes; for a single row or column, that of adjacent elements."""
+    down, across = matrix.strides
+    rows, columns = matrix.shape
+    if columns == 1:
+        across = matrix.itemsize
+    if rows == 1:
+        down = columns * across
+    return down, across
 
 
 def _check(status: int) -> None:

@@ -11,8 +11,8 @@ event after it, then the copies between GPUs, which wait for these events (`team
 from dataclasses import dataclass
 from functools import lru_cache
 
+from wavetrim.kernels.device import allow_access
 from wavetrim.kernels.pipeline.step_layouts import StepLayout
-from wavetrim.kernels.transfer.peers import allow_access
 
 
 @dataclass(frozen=True, slots=True)

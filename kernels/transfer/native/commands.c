@@ -2,7 +2,6 @@
 // call. Python would take longer to make these calls than the GPU takes for a small product.
 //
 // The calling thread calls the driver, in the binding's context; then it gets its own context back.
-#include "copies.h"
 #include "driver.h"
 
 #include <stdint.h>

@@ -1,6 +1,5 @@
 #include "driver.h"
 
-#include "copies.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -2,6 +2,8 @@
 // Streams, events and device memory are CuPy's.
 #pragma once
 
+#include "../../../native/waiting.h"
+
 #include <stddef.h>
 
 enum {

@@ -380,11 +380,11 @@ static void help_stage(Task* task)
 // Queue a copy; returns its number in its direction, from 1, or 0 without memory. To the device it is done when
 // all transfers are enqueued, to the host when all bytes have arrived. Matrix and events must live until then.
 //
-// padding, streams: as in `MatrixCopy`.
+// padding: as in `MatrixCopy`.
 EXPORTED int64_t request_copy(
     Stage* stage, int inwards, void* after, void* start, void* end, char* host, int64_t host_row,
     int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t padding, int64_t rows,
-    int64_t columns, int64_t item, int streams)
+    int64_t columns, int64_t item)
 {
     Request* const request = calloc(1, sizeof(Request));
     if (request == NULL) return 0;
@@ -392,7 +392,7 @@ EXPORTED int64_t request_copy(
         .copy = {
             .host = host, .host_row = host_row, .host_column = host_column, .device = device,
             .device_pitch = device_pitch, .padding = padding, .rows = rows, .columns = columns, .item = item,
-            .inwards = inwards, .streams = streams,
+            .inwards = inwards,
         },
         .after = after, .start = start, .end = end,
     };
