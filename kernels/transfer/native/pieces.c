@@ -2,6 +2,7 @@
 
 #include "driver.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -9,6 +10,7 @@ enum {
     LINE_BYTES = 128,  // of the device's caches
     PIECES = 24,       // wanted of a matrix: two for each thread; chosen
     LEAST_PIECE_BYTES = 256 << 10,  // of a smaller piece, enqueueing takes as long as the copy; chosen
+    MOST_MEMCPY_BYTES = 128 << 10,  // a longer memcpy is up to a tenth slower (EPYC); chosen
 };
 
 typedef struct {
@@ -73,24 +75,33 @@ static Side skip(Side side, int64_t rows, int64_t columns)
     return (Side){side.first + rows * side.row + columns * side.column, side.row, side.column};
 }
 
+static void copy_bytes(char* to, const char* from, int64_t bytes)
+{
+    for (int64_t at = 0; at < bytes; at += MOST_MEMCPY_BYTES) {
+        memcpy(to + at, from + at, least(bytes - at, MOST_MEMCPY_BYTES));
+    }
+}
+
 // Rows with adjacent elements on both sides are copied by memcpy; other layouts element by element, in squares so
-// small that both sides stay in the L1 cache.
+// small that both sides stay in the L1 cache, along the columns if one side is column-major.
 static void copy_elements(Side to, Side from, int64_t rows, int64_t columns, int64_t item)
 {
     const int64_t row_bytes = columns * item;
     if (to.column == item && from.column == item) {
-        if (to.row == row_bytes && from.row == row_bytes) {
-            memcpy(to.first, from.first, rows * row_bytes);
-            return;
+        const int is_whole = to.row == row_bytes && from.row == row_bytes;
+        if (is_whole) copy_bytes(to.first, from.first, rows * row_bytes);
+        for (int64_t i = 0; i < rows && !is_whole; ++i) {
+            copy_bytes(to.first + i * to.row, from.first + i * from.row, row_bytes);
         }
-        for (int64_t i = 0; i < rows; ++i) memcpy(to.first + i * to.row, from.first + i * from.row, row_bytes);
         return;
     }
     const int64_t side = CACHE_LINE_BYTES / item;
-    for (int64_t j = 0; j < columns; j += side) {
-        for (int64_t i = 0; i < rows; i += side) {
-            copy_square(skip(to, i, j), skip(from, i, j), least(side, rows - i), least(side, columns - j), item);
-        }
+    const int64_t down = divide_up(rows, side), across = divide_up(columns, side);
+    const int by_columns = llabs(to.row) < llabs(to.column) || llabs(from.row) < llabs(from.column);
+    for (int64_t square = 0; square < down * across; ++square) {
+        const int64_t i = side * (by_columns ? square % down : square / across);
+        const int64_t j = side * (by_columns ? square / down : square % across);
+        copy_square(skip(to, i, j), skip(from, i, j), least(side, rows - i), least(side, columns - j), item);
     }
 }
 
