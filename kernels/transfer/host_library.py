@@ -32,7 +32,7 @@ HOST_LIBRARY: Final = Library(
         "abandon_copies": (None, (c_void_p,)),
         "close_stage": (None, (c_void_p,)),
         "run_commands": (c_int, (c_void_p, c_int64, c_void_p, c_int64, c_int)),
-        "run_in_turns": (c_int, (c_void_p, c_int64, c_void_p, c_void_p)),
+        "run_together": (c_int, (c_void_p, c_int64, c_void_p, c_void_p)),
         "await_team": (c_int, (c_void_p, c_int64, c_int, c_void_p)),
         "read_spans": (c_int, (c_void_p, c_void_p, c_int64, c_void_p)),
     },

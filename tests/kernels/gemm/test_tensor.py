@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kernels.products import compute
 from tests.kernels.specs import multiply, needs
 from tests.matrices import Array, assert_product, make_matrix, make_output
-from tests.rates import RATES, find_cut, plan_steps
+from tests.rates import RATES, plan_steps
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.gemm.dispatch import multiply_on_device
 from wavetrim.kernels.gemm.launch import STRICT, count_sms
@@ -242,7 +243,7 @@ def test_the_pipeline_streams_a_product_through_the_tensor_kernel(kernel_cache: 
         try:
             for beta in (0.0, 2.0):
                 c = before.copy() if beta else make_output(1100, 900, "float32")
-                pipeline.multiply(TENSOR, a, b, c, beta=beta, cut=find_cut(c, a))
+                compute(pipeline, TENSOR, a, b, c, beta=beta)
                 assert_product(c, a, b, before, beta=beta)
         finally:
             pipeline.close()
@@ -271,7 +272,7 @@ def test_an_infinity_in_b_reaches_every_panel(
     c = make_output(m, n, "float32")
     pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=1 << 30)
     try:
-        pipeline.multiply(TENSOR, a, b, c, sms=7, cut=plan.cut)
+        compute(pipeline, TENSOR, a, b, c, plan.cut, sms=7)
     finally:
         pipeline.close()
     np.testing.assert_array_equal(c[:, 5], np.where(a[:, row] > 0, np.inf, -np.inf))

@@ -19,7 +19,7 @@ import wavetrim.kernels.transfer.native_stage
 from tests.processes import wait_until
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import CommandKind, pack_arguments
-from wavetrim.kernels.pipeline.commands.submission import Binding
+from wavetrim.kernels.pipeline.submission import Binding
 from wavetrim.kernels.transfer.copies import PendingCopy
 from wavetrim.kernels.transfer.host_library import open_copiers
 from wavetrim.kernels.transfer.native_stage import CopyRequest, NativeStage

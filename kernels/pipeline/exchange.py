@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from wavetrim.kernels.device import allow_access
-from wavetrim.kernels.pipeline.step_layouts import StepLayout
+from wavetrim.kernels.pipeline.prepared_steps import StepLayout
 
 
 @dataclass(frozen=True, slots=True)
