@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, OperandError, is_out_of_memory
+from wavetrim.kernels.gemm.bulk import Workspace
 from wavetrim.kernels.gemm.dispatch import check_sms
-from wavetrim.kernels.gemm.partials import Workspace
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.pipeline.prepared_steps import PreparedSteps, lay_out, lay_out_steps

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavetrim.kernels.gemm.bulk import Workspace
 from wavetrim.kernels.gemm.dispatch import prepare_product
 from wavetrim.kernels.gemm.operands import Layout, Product
-from wavetrim.kernels.gemm.partials import Workspace
 from wavetrim.kernels.gemm.prepared import Call, PreparedLaunch
 from wavetrim.kernels.gemm.terms import TermMemory
 from wavetrim.kernels.pipeline.host_product import HostProduct
