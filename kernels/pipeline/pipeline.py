@@ -45,7 +45,7 @@ class GpuPipeline:
         cache_dir: Folder of compiled kernels.
         gpu_memory_bytes: Largest device memory for matrices and their terms; None for all free
             memory. Larger products pass through it in parts. Kernels that divide tiles along K may
-            take one more tile for each multiprocessor (gemm/partials.py).
+            take one more tile for each multiprocessor (gemm/bulk.py).
         resident_share: Share of that memory for residents, at most `MOST_RESIDENT_SHARE`; 0 for
             no residents.
 

@@ -1,6 +1,5 @@
 """The stage in C: copies through page-locked slabs (kernels/transfer/native/stage.c)."""
 
-import ctypes
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -40,30 +39,6 @@ class CopyRequest:
     end: Any
 
 
-class PinnedSlab:
-    """Page-locked memory, not from CuPy's pool, which rounds up to powers of two and never shrinks.
-
-    It lies on the memory node that the current GPU is next to.
-
-    Attributes:
-        pointer: Its address.
-    """
-
-    def __init__(self, size_bytes: int) -> None:
-        from cupy.cuda import runtime
-
-        with stay_beside(find_cores(runtime.deviceGetPCIBusId(runtime.getDevice()))):
-            self.pointer: int = runtime.hostAlloc(size_bytes, _PORTABLE)
-
-    def free(self) -> None:
-        """Free the memory, which must not be used any more."""
-        from cupy.cuda import runtime
-
-        if self.pointer:
-            runtime.freeHost(self.pointer)
-        self.pointer = 0
-
-
 class StagedCopy:
     """A copy that a native stage makes, as `PendingCopy` says.
 
@@ -100,7 +75,7 @@ class NativeStage:
         out_stream: That of the transfers from the device.
 
     Raises:
-        CUDARuntimeError: No memory for slabs.
+        CUDARuntimeError: No page-locked memory for slabs.
         CUDADriverError: No memory for the stage.
         RuntimeError: The pool is closed.
     """
@@ -108,7 +83,7 @@ class NativeStage:
     def __init__(self, pool: ThreadPool, in_stream: Any, out_stream: Any) -> None:
         self._library = pool.library
         self._address: int | None = None
-        self._slabs: list[PinnedSlab] = []
+        self._slabs: int | None = None  # address
         self._requests: list[CopyRequest] = []  # keeps their matrices and events alive for C
         try:
             self._open(pool, in_stream, out_stream)
@@ -150,8 +125,9 @@ class NativeStage:
         address, self._address = self._address, None
         if address is not None:
             self._library.close_stage(address)
-        while self._slabs:
-            self._slabs.pop().free()
+        slabs, self._slabs = self._slabs, None
+        if slabs is not None:
+            _free_slabs(slabs)
 
     def is_done(self, inwards: bool, number: int) -> bool:
         """Whether a copy has ended, if only by failing."""
@@ -162,14 +138,12 @@ class NativeStage:
         _check(self._library.await_copy(self._open_address, inwards, number))
 
     def _open(self, pool: ThreadPool, in_stream: Any, out_stream: Any) -> None:
-        for _ in range(2 * SLABS):
-            self._slabs.append(PinnedSlab(SLAB_BYTES))
-        memories = (ctypes.c_void_p * (2 * SLABS))(*(slab.pointer for slab in self._slabs))
+        self._slabs = _allocate_slabs(2 * SLABS * SLAB_BYTES)
         with pool as address:
             if address is None:
                 raise RuntimeError("the threads that copy are ended")
             self._address = self._library.open_stage(
-                address, in_stream.ptr, out_stream.ptr, memories, SLABS, SLAB_BYTES
+                address, in_stream.ptr, out_stream.ptr, self._slabs, SLABS, SLAB_BYTES
             )
         if self._address is None:
             _raise(_OUT_OF_MEMORY)
@@ -179,6 +153,24 @@ class NativeStage:
         if self._address is None:
             raise RuntimeError("the stage is closed")
         return self._address
+
+
+def _allocate_slabs(size_bytes: int) -> int:
+    """Address of new page-locked memory, on the memory node that the current GPU is next to.
+
+    Not from CuPy's pool, which rounds up to powers of two and never shrinks.
+    """
+    from cupy.cuda import runtime
+
+    with stay_beside(find_cores(runtime.deviceGetPCIBusId(runtime.getDevice()))):
+        address: int = runtime.hostAlloc(size_bytes, _PORTABLE)
+    return address
+
+
+def _free_slabs(address: int) -> None:
+    from cupy.cuda import runtime
+
+    runtime.freeHost(address)
 
 
 def _count_strides(matrix: Matrix) -> tuple[int, int]:

@@ -36,54 +36,36 @@ typedef struct {
     int64_t pitches[OPERANDS];  // bytes from row to row there
 } Binding;
 
-// Padding between the rows of a buffer is not written: it may be another part of the same rows.
+// Padding between rows is not written: it may be another part of the same rows.
 static int copy_in(const int64_t* words, const Binding* binding, void* stream)
 {
-    const int64_t operand = words[0], rows = words[3], row_bytes = words[4];
-    const unsigned long long device = words[5];
-    const int64_t device_pitch = words[6], host_pitch = binding->pitches[operand];
-    const char* host = binding->hosts[operand] + words[1] * host_pitch + words[2];
-    if (rows == 1 || (host_pitch == device_pitch && device_pitch == row_bytes)) {
-        return driver.copy_in(device, host, rows * row_bytes, stream);
-    }
+    const int64_t operand = words[0], pitch = binding->pitches[operand];
     const Copy2D copy = {
-        .source_kind = ON_HOST, .source_host = host, .source_pitch = host_pitch,
-        .target_kind = ON_DEVICE, .target_device = device, .target_pitch = device_pitch,
-        .row_bytes = row_bytes, .rows = rows,
+        .source_kind = ON_HOST, .source_host = binding->hosts[operand] + words[1] * pitch + words[2],
+        .source_pitch = pitch, .target_kind = ON_DEVICE, .target_device = words[5], .target_pitch = words[6],
+        .row_bytes = words[4], .rows = words[3],
     };
     return copy_rows(&copy, stream);
 }
 
-// Padding between the caller's rows is not written.
 static int copy_out(const int64_t* words, const Binding* binding, void* stream)
 {
-    const int64_t operand = words[0], rows = words[3], row_bytes = words[4];
-    const unsigned long long device = words[5];
-    const int64_t device_pitch = words[6], host_pitch = binding->pitches[operand];
-    char* host = binding->hosts[operand] + words[1] * host_pitch + words[2];
-    if (rows == 1 || (host_pitch == device_pitch && device_pitch == row_bytes)) {
-        return driver.copy_out(host, device, rows * row_bytes, stream);
-    }
+    const int64_t operand = words[0], pitch = binding->pitches[operand];
     const Copy2D copy = {
-        .source_kind = ON_DEVICE, .source_device = device, .source_pitch = device_pitch,
-        .target_kind = ON_HOST, .target_host = host, .target_pitch = host_pitch,
-        .row_bytes = row_bytes, .rows = rows,
+        .source_kind = ON_DEVICE, .source_device = words[5], .source_pitch = words[6],
+        .target_kind = ON_HOST, .target_host = binding->hosts[operand] + words[1] * pitch + words[2],
+        .target_pitch = pitch, .row_bytes = words[4], .rows = words[3],
     };
     return copy_rows(&copy, stream);
 }
 
-// From another GPU's memory, with the same pitch. Rows without gaps are copied in one piece.
+// From another GPU's memory, with the same pitch.
 static int copy_between(const int64_t* words, void* stream)
 {
-    const unsigned long long source = words[0], target = words[1];
-    const int64_t rows = words[2], row_bytes = words[3], pitch = words[4];
-    if (rows == 1 || pitch == row_bytes) {
-        return driver.copy_between(target, source, rows * row_bytes, stream);
-    }
     const Copy2D copy = {
-        .source_kind = ON_DEVICE, .source_device = source, .source_pitch = pitch,
-        .target_kind = ON_DEVICE, .target_device = target, .target_pitch = pitch,
-        .row_bytes = row_bytes, .rows = rows,
+        .source_kind = ON_DEVICE, .source_device = words[0], .source_pitch = words[4],
+        .target_kind = ON_DEVICE, .target_device = words[1], .target_pitch = words[4],
+        .row_bytes = words[3], .rows = words[2],
     };
     return copy_rows(&copy, stream);
 }

@@ -10,7 +10,7 @@
 
 typedef struct Stage Stage;
 Stage* open_stage(
-    Pool* pool, void* in_stream, void* out_stream, void* const* memories, int slabs, int64_t slab_bytes);
+    Pool* pool, void* in_stream, void* out_stream, char* memory, int slabs, int64_t slab_bytes);
 int64_t request_copy(
     Stage* stage, int inwards, void* after, void* start, void* end, char* host,
     int64_t host_row, int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t padding,
@@ -95,17 +95,16 @@ static void walk_often(Stage* stage, void* const* events, int32_t seed)
 
 static void* use_stage(void* argument)
 {
-    void* memories[2 * SLABS];
+    char* memory = malloc(2 * SLABS * SLAB_BYTES);
     void* events[3];
-    for (int i = 0; i < 2 * SLABS; ++i) memories[i] = malloc(SLAB_BYTES);
     for (int i = 0; i < 3; ++i) cuEventCreate(&events[i], 2);
-    Stage* stage = open_stage(pool, NULL, NULL, memories, SLABS, SLAB_BYTES);
+    Stage* stage = open_stage(pool, NULL, NULL, memory, SLABS, SLAB_BYTES);
     expect(stage != NULL, "a stage does not open");
     if (stage != NULL) {
         walk_often(stage, events, (int32_t)(intptr_t)argument * 1000000);
         close_stage(stage);
     }
-    for (int i = 0; i < 2 * SLABS; ++i) free(memories[i]);
+    free(memory);
     for (int i = 0; i < 3; ++i) cuEventDestroy_v2(events[i]);
     return NULL;
 }

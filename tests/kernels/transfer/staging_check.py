@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import wavetrim.kernels.transfer.native_stage
 from tests.processes import wait_until
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import CommandKind, pack_arguments
 from wavetrim.kernels.pipeline.submission import Binding
+from wavetrim.kernels.transfer import native_stage
 from wavetrim.kernels.transfer.copies import PendingCopy
 from wavetrim.kernels.transfer.host_library import open_copiers
 from wavetrim.kernels.transfer.native_stage import CopyRequest, NativeStage
@@ -35,17 +35,21 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class HostSlab:
-    """A slab without CUDA."""
+class HostMemory:
+    """Memory for slabs without CUDA."""
 
-    def __init__(self, size_bytes: int) -> None:
-        self._memory = np.empty(size_bytes, np.uint8)
-        self.pointer = self._memory.ctypes.data
-        self.freed = False
+    def __init__(self) -> None:
+        self.allocated: dict[int, Any] = {}
 
-    def free(self) -> None:
-        """Note the call."""
-        self.freed = True
+    def allocate(self, size_bytes: int) -> int:
+        """Address of new memory."""
+        memory = np.empty(size_bytes, np.uint8)
+        self.allocated[memory.ctypes.data] = memory
+        return memory.ctypes.data
+
+    def free(self, address: int) -> None:
+        """Free it."""
+        del self.allocated[address]
 
 
 class Stream:
@@ -286,20 +290,11 @@ def check_commands(pool: ThreadPool, driver: ctypes.CDLL, columns: int) -> None:
 
 
 def check_no_memory(pool: ThreadPool) -> None:
-    """A stage that cannot be made leaves no slab behind."""
-    made: list[HostSlab] = []
-
-    def make_slab(size_bytes: int) -> HostSlab:
-        if len(made) == 3:
-            raise Refusal(2)
-        made.append(HostSlab(size_bytes))
-        return made[-1]
-
+    """Without memory for slabs there is no stage."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wavetrim.kernels.transfer.native_stage, "PinnedSlab", make_slab)
+        patch.setattr(native_stage, "_allocate_slabs", lambda _: refuse(2))
         with pytest.raises(Refusal, match="2"):
             NativeStage(pool, Stream(), Stream())
-    assert [slab.freed for slab in made] == [True] * 3
 
 
 class Refusal(Exception):
@@ -314,8 +309,10 @@ def refuse(status: int) -> None:
 def main() -> None:
     """Run the checks."""
     driver = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
-    wavetrim.kernels.transfer.native_stage.PinnedSlab = HostSlab  # type: ignore[misc,assignment]
-    wavetrim.kernels.transfer.native_stage._raise = refuse  # type: ignore[assignment]
+    memory = HostMemory()
+    native_stage._allocate_slabs = memory.allocate
+    native_stage._free_slabs = memory.free
+    native_stage._raise = refuse  # type: ignore[assignment]
     pool = open_copiers(2, cache_dir=Path(sys.argv[2]))
     assert pool is not None
     for columns in (9, 12):  # on the device, rows are 12 elements apart
@@ -349,6 +346,7 @@ def main() -> None:
     pool.close()
     with pytest.raises(RuntimeError, match="ended"):
         NativeStage(pool, Stream(), Stream())
+    assert not memory.allocated
 
 
 if __name__ == "__main__":
