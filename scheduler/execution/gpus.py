@@ -208,6 +208,4 @@ def _find_gpu_hooks(product: PlannedProduct, watched: Watched | None) -> GpuHook
             watched.note_progress()
         reports.add("gpu", rows)
 
-    counts = watched is not None or hooks.progress is not None
-    progress = count_rows if counts else None
-    return GpuHooks(progress, reports.open_gpu(0, 0), hooks.cancelled)
+    return GpuHooks(count_rows, reports.open_gpu(0, 0), hooks.cancelled)

@@ -45,19 +45,13 @@ class PlannedProduct(NamedTuple):
     def take_gpu_rows(
         self, hooks: GpuHooks = NO_GPU_HOOKS, resident_b: Resident | None = None
     ) -> HostProduct:
-        """The rows of all GPUs.
-
-        Args:
-            hooks: What they call.
-            resident_b: B on the GPU; None if it is not there.
-        """
+        """The rows of all GPUs, with what they call, and B if it is on the GPU."""
         plan, a, c = self.plan, self.a, self.c
         assert plan.spec is not None, "a plan with GPU rows names a kernel"
         if plan.f:
             a, c = a[: plan.gpu_rows], c[: plan.gpu_rows]
-        factors = self.alpha, self.beta
         return HostProduct(
-            plan.spec, a, self.b, c, *factors, hooks, resident_b, self.timed, sms=plan.sms
+            plan.spec, a, self.b, c, self.alpha, self.beta, hooks, resident_b, self.timed, plan.sms
         )
 
 
