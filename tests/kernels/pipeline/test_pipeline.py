@@ -286,9 +286,8 @@ def test_the_rows_of_a_small_pageable_product_are_final_when_reported(
         told.append(rows)
 
     spec = find_kernel("cublas", "float64")
-    timings = pipeline.multiply(spec, a, b, c, cut=find_cut(c, a), final=check)
+    pipeline.multiply(spec, a, b, c, cut=find_cut(c, a), final=check)
     assert told == [range(500)]
-    assert timings.kernel_seconds is None
     timed = pipeline.multiply(spec, a, b, c, cut=find_cut(c, a), timed=True)
     assert 0 < timed.kernel_seconds < timed.gpu_seconds
 
