@@ -60,6 +60,11 @@ class ProductKind(NamedTuple):
         """Whether no GPU is asked for it."""
         return self.a_shape[0] * self.a_shape[1] * self.b_shape[1] < LEAST_PLANNED_TERMS
 
+    def describe_operands(self) -> PlainOperands:
+        """The condition for taking a way that is known."""
+        (m, k), (_, n) = self.a_shape, self.b_shape
+        return PlainOperands((m, n, k), self.dtype.name)
+
 
 class Asked(NamedTuple):
     """A product that may be known: its kind, its matrices and their addresses."""
@@ -111,15 +116,11 @@ class KnownProducts:
         kind, a, b, c, addresses = asked
         way = self._ways.find(kind)
         self._runs += 1
-        if way is None or self._runs % _CHOSEN_ANEW == 0 or not way(a, b, c, addresses):
-            return False
-        if kind.condition is not None:
-            self._machine.spinning.mark()
-        return True
+        return not (way is None or self._runs % _CHOSEN_ANEW == 0) and way(a, b, c, addresses)
 
     def keep_numpy(self, kind: ProductKind) -> None:
         """Let NumPy compute the next products of a kind, if that does not depend on the cores."""
-        operands = PlainOperands((*kind.a_shape, kind.b_shape[1]), kind.dtype.name)
+        operands = kind.describe_operands()
 
         def run(a: Matrix, b: Matrix, c: Matrix, addresses: Addresses) -> bool:
             is_plain = operands.locate(a, b, c, addresses) is not None
@@ -133,13 +134,14 @@ class KnownProducts:
     def keep_plan(self, kind: ProductKind, plan: Plan) -> None:
         """Let a plan, which has run, divide the next products of a kind."""
         product, planned = self._planned.find_product(plan, kind.alpha), self._planned
-        operands = PlainOperands((*kind.a_shape, kind.b_shape[1]), kind.dtype.name)
+        operands = kind.describe_operands()
 
         def run(a: Matrix, b: Matrix, c: Matrix, addresses: Addresses) -> bool:
             is_current = plan.version == plan.profile.corrections.version
             if not is_current or operands.locate(a, b, c, addresses) is None:
                 return False
             planned.run(plan, a, b, c, alpha=kind.alpha, beta=0.0)
+            self._machine.spinning.mark()
             return True
 
         if product is not None:
