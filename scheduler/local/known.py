@@ -146,5 +146,5 @@ class KnownProducts:
 
         if product is not None:
             self._ways.keep(kind, partial(planned.run_alone, product.run))
-        elif not kind.is_pinned:
+        elif not (kind.is_pinned and plan.f):  # a CPU part depends on who has the cores
             self._ways.keep(kind, run)
