@@ -19,7 +19,6 @@ from wavetrim.scheduler.execution.gpus import Gpus
 from wavetrim.scheduler.execution.product import CANCELLATIONS, PlannedProduct
 from wavetrim.scheduler.execution.rows import RowReports
 from wavetrim.scheduler.execution.watchdog import Watched
-from wavetrim.scheduler.planning.gpu_rows import GpuPart
 from wavetrim.scheduler.planning.plan import SHORT_SECONDS
 from wavetrim.scheduler.planning.team import LONG_SECONDS
 
@@ -114,10 +113,7 @@ class Execution:
             raise PipelineCancelled("the product was cancelled before it began")
         hooks = []
         if product.hooks.progress is not None or product.hooks.final is not None:
-            hooks = [
-                GpuHooks(self._count_rows_of(part), self._open_final(number))
-                for number, part in enumerate(self._parts)
-            ]
+            hooks = [self._find_hooks(number) for number in range(len(self._parts))]
         return team.enqueue(product.take_gpu_rows(), b_key=product.b_key, hooks=hooks)
 
     def _await_gpu_rows(self, finish: Callable[[], list[GpuTimings]]) -> list[GpuTimings]:
@@ -131,12 +127,8 @@ class Execution:
         started = time.perf_counter()
         try:
             with self._gpus.watch(self._plan.uncorrected.total_seconds) as watched:
-                hooks = GpuHooks(
-                    progress=self._count_rows_of(self._parts[number], watched),
-                    final=self._open_final(number),
-                    cancelled=self._is_cancelled,
-                    begun=begun.set,
-                )
+                hooks = self._find_hooks(number, watched)
+                hooks = hooks._replace(cancelled=self._is_cancelled, begun=begun.set)
                 resident_b = part.pipeline.residents.use(self._product.b_key)
                 rows = self._product.take_gpu_rows(hooks, resident_b)
                 piece = part.take_from(rows)._replace(copiers=self._count_copiers())
@@ -152,24 +144,21 @@ class Execution:
         """Threads for each GPU's staged copies."""
         return max(1, self._plan.copiers // len(self._parts))
 
-    def _open_final(self, number: int) -> Callable[[range], None] | None:
-        """Callback for a part's final rows; None if other GPUs write other columns of them."""
-        if self._plan.divides_columns:
-            return None
-        return self._reports.open_gpu(number, self._parts[number].rows.start)
+    def _find_hooks(self, number: int, watched: Watched | None = None) -> GpuHooks:
+        """What a GPU part calls for its rows, in its share of the columns.
 
-    def _count_rows_of(
-        self, part: GpuPart, watched: Watched | None = None
-    ) -> Callable[[float], None]:
-        """Callback for rows that a GPU has finished, in its share of the columns."""
-        share = len(part.columns) / self._plan.problem.n
+        No rows are final where other GPUs write other columns of them.
+        """
+        plan, part = self._plan, self._parts[number]
+        share = len(part.columns) / plan.problem.n
 
         def count(rows: float) -> None:
             if watched is not None:
                 watched.note_progress()
             self._reports.add("gpu", share * rows)
 
-        return count
+        final = None if plan.divides_columns else self._reports.open_gpu(number, part.rows.start)
+        return GpuHooks(count, final)
 
     def _count_threads(self) -> int:
         """Threads of the CPU part: enough to end with the GPU part. Other cores copy."""
