@@ -7,7 +7,7 @@ import { RECORDED } from "./recorded.js";
 const DEFAULT_DEVICE = "T4";
 const DEFAULT_THREADS = 2;
 
-/** The machines to choose from, in groups: [group, [[value, label], …]]; `device` is chosen now. */
+/** The machines to choose from, in groups: [group, options]; `device` is chosen now. */
 export function listMachines(service, gpus, device) {
   const here = service.present ? [["here", "This machine"]] : [];
   if (gpus.length > 1)
@@ -19,7 +19,7 @@ export function listMachines(service, gpus, device) {
   ];
   return [
     ["Measured", here],
-    ["From data sheets", CATALOG.presets.map((name) => [name, name])],
+    ["From data sheets", CATALOG.presets],
     ["Others", others],
   ];
 }

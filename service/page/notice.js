@@ -53,8 +53,8 @@ function makeKeyForm(refused, use) {
   const input = make("input", { type: "password", id: "key", autocomplete: "off", required: true });
   const text =
     (refused ? "The key was refused. " : "") +
-    "It is kept in this tab only, until the tab is closed. " +
-    "The explorer's data sheets and measured machines need none.";
+    "It is kept in this tab only, until you close the tab. " +
+    "Exercises and measured products need no key.";
   const onsubmit = (event) => {
     event.preventDefault();
     use(input.value);

@@ -62,7 +62,7 @@ export class Service {
     const problem = await readProblem(response);
     if (status === 422 && problem.field)
       throw new Refusal(problem.field, problem.value, problem.limit);
-    throw Object.assign(new Error(problem.detail ?? `${path}: ${status}`), { status });
+    throw Object.assign(new Error(problem.detail ?? `The service answers with an error (${status}).`), { status });
   }
 }
 

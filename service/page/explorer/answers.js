@@ -9,9 +9,8 @@ import { writeQuery } from "./query.js";
 const MOST_KEPT = 50;
 
 const UNRECORDED =
-  "There is no answer for this product here: only the exercises and the measured products are " +
-  "recorded. For any other, start a service (make serve) and choose one of its devices or a data " +
-  "sheet.";
+  "Only the exercises and the measured products are recorded. For other products, start a service " +
+  "(make serve) and choose another device.";
 
 /** The plans of a service, or the recorded ones.
  *

@@ -17,14 +17,14 @@ const TEXTS = [
   {
     title: "Count the waves",
     hint: "Count the rows and columns of tiles. How many times do all these tiles fill the slots?",
-    hides: ["words", "map", "last", "curve", "numbers", "timeline"],
+    hides: ["words", "slider", "map", "last", "curve", "numbers", "timeline"],
     ask({ plan }) {
       const { tileM, tileN, slots } = plan.gpuParts[0];
-      return `A block computes a tile of ${tileM} × ${tileN} elements of C, and ${slots} blocks run at once. C has ${plan.problem.m} × ${plan.problem.n} elements. In how many waves is it computed?`;
+      return `A tile has ${tileM} × ${tileN} elements of C, and the GPU has ${slots} slots. C has ${plan.problem.m} × ${plan.problem.n} elements. In how many waves is it computed?`;
     },
     check(answer, { plan }) {
       const { tileM, tilesAcross, slots } = plan.gpuParts[0];
-      const why = `C has ${Math.ceil(plan.problem.m / tileM)} × ${tilesAcross} tiles. ${slots} run at once, so there are ${count(plan.waves, "wave")}, and the last one is ${showShare(plan.tailUtilization)} full.`;
+      const why = `C has ${Math.ceil(plan.problem.m / tileM)} × ${tilesAcross} tiles. ${slots} are computed at a time, so there are ${count(plan.waves, "wave")}, and the last one is ${showShare(plan.tailUtilization)} full.`;
       return { right: Number(answer) === plan.waves, why };
     },
   },
@@ -37,7 +37,7 @@ const TEXTS = [
       return `C has ${showWhole(plan.problem.n)} columns. The last of them costs ${showNumber(more * 100)}% of the time of all others. Why does one more column cost so much?`;
     },
     choices: [
-      ["copies", "The copies take 3% longer"],
+      ["copies", "The copies take longer"],
       ["wave", "A new wave begins, not full, and costs a full one"],
       ["cpu", "The CPU gets more rows"],
       ["kernel", "Another kernel is chosen"],
@@ -124,7 +124,7 @@ const TEXTS = [
     ask: () =>
       "For this product the model leaves every row to the H200. For which change does it give the CPU rows?",
     choices: [
-      ["k", "K = 128 and M = N = 16,384"],
+      ["k", "K = 64 and M = N = 16,384"],
       ["size", "M = N = K = 16,384"],
       ["pageable", "Pageable in place of pinned memory"],
     ],

@@ -2,7 +2,7 @@
 
 import { draw, drawFigure, write } from "../dom.js";
 import { showWhole } from "../units.js";
-import { findColours, findWaveColour } from "../palette.js";
+import { findWaveColour } from "../palette.js";
 import { groupParts, nameGroup } from "./team_words.js";
 import { count } from "./words.js";
 
@@ -10,24 +10,23 @@ const MOST_CELLS = 2200;
 const CELL = 20;
 const LINE = 22;
 
-/** The drawing; null if no wave runs. GPUs whose last waves are equal share one. */
+/** The drawing in a list, which is empty if no wave runs. GPUs whose last waves are equal share it. */
 export function drawLastWave(plan, width) {
   const groups = groupParts(plan.gpuParts, nameTail);
-  if (groups.length === 0) return null;
-  const colours = findColours();
+  if (groups.length === 0) return [];
   const layouts = groups.map((parts) => layOutCells(parts[0].slots, width));
   const height = layouts.reduce((sum, layout) => sum + layout.height + LINE, 0);
   const figure = drawFigure(width, height, tellLastWave(plan));
   let top = 0;
   groups.forEach((parts, index) => {
     const layout = layouts[index];
-    drawSlots(figure, colours, parts[0], layout, top);
+    drawSlots(figure, parts[0], layout, top);
     top += layout.height + LINE;
     const waves = showWhole(parts[0].waves);
     const whose = plan.gpuParts.length > 1 ? `${nameGroup(parts)}: ` : "";
-    figure.append(write(0, top - 7, `${whose}wave ${waves} of ${waves}`, { fill: colours.faint }));
+    figure.append(write(0, top - 7, `${whose}wave ${waves} of ${waves}`, { fill: "var(--faint)" }));
   });
-  return figure;
+  return [figure];
 }
 
 /** What a wave is, and what the last one fills: "40 slots compute 40 tiles at a time: one wave; …". */
@@ -41,7 +40,7 @@ export function tellLastWave(plan) {
 }
 
 /** The slots as cells; in a wave divided along K, those without a tile of their own are pale. */
-function drawSlots(figure, colours, part, { slotsACell, cells, across, side }, top) {
+function drawSlots(figure, part, { slotsACell, cells, across, side }, top) {
   const { waves, tailSplit } = part;
   const used = part.tailTiles;
   const colour = findWaveColour(waves - 1, waves);
@@ -56,9 +55,9 @@ function drawSlots(figure, colours, part, { slotsACell, cells, across, side }, t
         width: edge,
         height: edge,
         rx: side > 8 ? 2 : 0,
-        fill: isBusy ? colour : colours.idle,
+        fill: isBusy ? colour : "var(--idle)",
         "fill-opacity": isBusy && !hasTile ? 0.55 : 1,
-        stroke: isBusy ? colours.faint : colours.idleLine,
+        stroke: isBusy ? "var(--faint)" : "var(--idle-line)",
         "stroke-width": side > 8 ? 0.6 : 0,
       }),
     );

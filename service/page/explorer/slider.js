@@ -5,7 +5,7 @@ import { make } from "../dom.js";
 import { showWhole } from "../units.js";
 import { tellChoice } from "./words.js";
 
-const RECORDED = "F moves to the nearest one that is recorded.";
+const RECORDED = "Only some F are recorded: the slider moves to the nearest.";
 
 /** The panel. `preview(f)` is called while the slider moves, `pick(f)` when it is released. */
 export class RowSlider {

@@ -1,7 +1,6 @@
 /** The timeline of a plan: when each queue is busy. */
 
 import { draw, drawFigure, write } from "../dom.js";
-import { findColours } from "../palette.js";
 import { findUnit, listTicks, showNumber, showSeconds, showWhole } from "../units.js";
 import { groupParts, nameGpu, nameGroup } from "./team_words.js";
 
@@ -15,15 +14,14 @@ const HEADING = 20;
 /** The drawing: a track for each queue, with several GPUs below the name of its GPU. */
 export function drawTimeline(plan, width) {
   const { queues } = plan;
-  const colours = findColours();
   const end = queues.reduce((last, { spans }) => Math.max(last, spans.at(-1)?.end ?? 0), 0);
   const { tracks, bottom, trackHeight } = placeTracks(plan);
   const figure = drawFigure(width, bottom + 34, tellTimeline(plan));
   const x = (seconds) => LEFT + (seconds / end) * (width - LEFT - RIGHT);
-  drawTicks(figure, { x, end, bottom, width }, colours);
+  drawTicks(figure, { x, end, bottom, width });
   for (const { queue, y, heading } of tracks) {
-    if (heading) drawHeading(figure, heading, y, colours);
-    const label = { "text-anchor": "end", fill: colours.text };
+    if (heading) drawHeading(figure, heading, y);
+    const label = { "text-anchor": "end", fill: "var(--text)" };
     figure.append(write(LEFT - 10, y + trackHeight / 2 + 4, queue.kind, label));
     const edge = trackHeight === TRACK ? 4 : 2;
     for (const span of queue.spans) {
@@ -33,7 +31,7 @@ export function drawTimeline(plan, width) {
         width: Math.max(0.6, x(span.end) - x(span.begin) - 0.6),
         height: trackHeight - 2 * edge,
         rx: 1.5,
-        fill: colours[queue.kind],
+        fill: `var(--${queue.kind.toLowerCase().replace(" ", "-")})`,
       };
       figure.append(draw("rect", bar, draw("title", {}, tellSpan(queue.name, span))));
     }
@@ -57,26 +55,26 @@ function placeTracks({ queues, gpuParts }) {
   return { tracks, bottom: y, trackHeight };
 }
 
-function drawTicks(figure, { x, end, bottom, width }, colours) {
+function drawTicks(figure, { x, end, bottom, width }) {
   const { size, unit } = findUnit(end);
   for (const tick of listTicks(0, end / size, Math.max(3, Math.floor(width / 120)))) {
     const at = x(tick * size);
-    const style = { "text-anchor": "middle", fill: colours.faint };
+    const style = { "text-anchor": "middle", fill: "var(--faint)" };
     figure.append(
-      draw("line", { x1: at, x2: at, y1: TOP, y2: bottom, stroke: colours.line }),
+      draw("line", { x1: at, x2: at, y1: TOP, y2: bottom, stroke: "var(--line)" }),
       write(at, bottom + 16, showNumber(tick), style),
     );
   }
-  const style = { "text-anchor": "end", fill: colours.faint };
+  const style = { "text-anchor": "end", fill: "var(--faint)" };
   figure.append(write(width - RIGHT, bottom + 32, unit === "s" ? "seconds" : unit, style));
 }
 
 /** The name of a GPU above its first track; its background hides the lines of the ticks. */
-function drawHeading(figure, heading, y, colours) {
+function drawHeading(figure, heading, y) {
   const ground = { x: 0, y: y - HEADING + 2, width: 60, height: HEADING - 2 };
-  const style = { fill: colours.text, "font-weight": 600 };
+  const style = { fill: "var(--text)", "font-weight": 600 };
   figure.append(
-    draw("rect", { ...ground, fill: colours.surface }),
+    draw("rect", { ...ground, fill: "var(--surface)" }),
     write(0, y - 5, heading, style),
   );
 }
@@ -107,7 +105,7 @@ export function tellTimeline(plan) {
     return whose + tell(parts[0]);
   });
   const told = plan.f ? [...gpus, tell(null)] : gpus;
-  return `Busy for these parts of ${showSeconds(total)}: ${told.join(several ? "; " : ", ")}.`;
+  return `Busy in these ${showSeconds(total)}: ${told.join(several ? "; " : ", ")}.`;
 }
 
 /** Seconds in which a queue is busy. */

@@ -24,7 +24,7 @@ export class ProductForm {
     Object.assign(this, { service, tell });
     this.files = { a: null, b: null };
     this.zones = { a: this.makeZone("a", "A, M × K"), b: this.makeZone("b", "B, K × N") };
-    this.f = make("input", { type: "number", id: "job-f", min: 0, placeholder: "the model's" });
+    this.f = make("input", { type: "number", id: "job-f", min: 0, placeholder: "the model's choice" });
     this.storage = makeSelect("job-storage", [
       ["disk", "on disk"],
       ["memory", "in memory, until the service ends"],

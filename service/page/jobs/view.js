@@ -1,5 +1,6 @@
 /** The jobs with their progress, and a form that multiplies two files. */
 
+import { makeKey } from "../chart.js";
 import { makeButton } from "../controls.js";
 import { make } from "../dom.js";
 import { follow } from "../events.js";
@@ -14,14 +15,7 @@ const PAGE = 20;
 const LONGEST_PAGE = 200;
 const AGE_MS = 1000;
 
-export const VIEW = { mount };
-
-function mount(root, frame) {
-  const jobs = new Jobs(root, frame);
-  return { show: (state) => jobs.show(state), close: () => jobs.close() };
-}
-
-class Jobs {
+export class View {
   constructor(root, frame) {
     this.frame = frame;
     this.cards = new Map();
@@ -46,15 +40,15 @@ class Jobs {
     const keys = [
       ["gpu", "GPU's rows, from the first"],
       ["cpu", "CPU's rows, from the last"],
-      ["planned", "the planned boundary"],
-    ].map(([name, textContent]) => make("span", { className: `key ${name}`, textContent }));
+      ["text", "the planned boundary"],
+    ].map(([colour, name]) => makeKey({ name, style: { stroke: `var(--${colour})`, "stroke-width": 6 } }));
     const list = make(
       "section",
       { className: "content", "aria-label": "All jobs" },
       this.notice.element,
       make("div", { className: "head" }, make("h2", { textContent: "Jobs" }), this.live),
       this.told,
-      make("p", { className: "caption" }, ...keys),
+      make("p", { className: "caption legend" }, ...keys),
       this.empty,
       this.list,
       make("p", {}, this.older),
