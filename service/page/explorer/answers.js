@@ -2,7 +2,7 @@
 
 import { isMeasured } from "../machines.js";
 import { RECORDED } from "../recorded.js";
-import { Plan } from "./plan.js";
+import { readPlan } from "./plan.js";
 import { writeQuery } from "./query.js";
 
 /** Most plans in the cache; the oldest is dropped first. */
@@ -45,7 +45,7 @@ export class Answers {
 
   async ask({ m, n, k, dtype, memory }, query) {
     const answer = await this.service.get(`v1/plan?${query}&drawing=true`);
-    return new Plan({ m, n, k, dtype, memory }, answer);
+    return readPlan({ m, n, k, dtype, memory }, answer);
   }
 }
 
@@ -60,7 +60,7 @@ function findRecorded(state) {
     f === null
       ? choice
       : [choice, ...moved].reduce((near, one) => (distance(one) < distance(near) ? one : near));
-  return new Plan({ m, n, k, dtype, memory }, unpack({ ...choice, ...answer }));
+  return readPlan({ m, n, k, dtype, memory }, unpack({ ...choice, ...answer }));
 }
 
 /** A recorded answer in the service's form: its lists become objects with names. */

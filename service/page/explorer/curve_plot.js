@@ -13,7 +13,7 @@ export function drawCurve({ width, plan, chosen, range, sweep, guess, hidesChoic
   const isNear = range === "near" && plan.hasGpu;
   const [from, to] = isNear
     ? findNearSeconds(plan, points, most, sweep)
-    : [0, Math.max(...points.map(findTotal)) * 1.04];
+    : [0, Math.max(...points.map((point) => point.total_seconds)) * 1.04];
   const { size, unit } = findUnit(to);
   const chart = drawChart({
     width,
@@ -45,40 +45,36 @@ function nameGpus({ gpuParts }) {
 }
 
 function describe(plan, most) {
-  const { gpuSeconds, cpuSeconds } = plan.predicted;
-  const parts = `${nameGpus(plan)} ${showSeconds(gpuSeconds)}, CPU ${showSeconds(cpuSeconds)}`;
+  const [gpu, cpu] = [plan.predicted.gpu_seconds, plan.predicted.cpu_seconds].map(showSeconds);
+  const parts = `${nameGpus(plan)} ${gpu}, CPU ${cpu}`;
   return `Seconds over F, 0 to ${showWhole(most)}; at F = ${showWhole(plan.f)}: ${parts}`;
-}
-
-function findTotal({ gpu, cpu }) {
-  return Math.max(gpu, cpu);
 }
 
 /** The range of seconds around those of the GPUs, of the plan, and of measured points. */
 function findNearSeconds(plan, points, most, sweep) {
-  const alone = plan.curve[0].gpu;
+  const alone = plan.curve[0].gpu_seconds;
   const shown = (sweep?.curve ?? []).filter(([f]) => f <= most).map(([, seconds]) => seconds);
   const nearby = shown.filter((seconds) => seconds < 1.5 * alone);
-  const low = Math.min(...points.map(findTotal), ...shown);
-  const high = Math.max(plan.totalSeconds, ...points.map(({ gpu }) => gpu), ...nearby);
+  const low = Math.min(...points.map((point) => point.total_seconds), ...shown);
+  const high = Math.max(plan.predicted.total_seconds, ...points.map((point) => point.gpu_seconds), ...nearby);
   const to = high + 0.12 * (high - low) + 0.02 * high;
   return [Math.max(0, low - 0.35 * (high - low) - 0.03 * low), to];
 }
 
 /** The curves, the longer of both as a broad line below the others, and measured points as rings. */
 function listSeries(plan, points, sweep, size) {
-  const list = (find) => points.map((point) => [point.f, find(point) / size]);
+  const list = (name) => points.map((point) => [point.f, point[name] / size]);
   const total = { stroke: "var(--text)", "stroke-width": 5, "stroke-opacity": 0.18, "stroke-dasharray": "" };
   const gpu = { stroke: "var(--gpu)", "stroke-dasharray": "" };
   const cpu = { stroke: "var(--cpu)", "stroke-dasharray": "7 3" };
   const ring = { r: 3.5, fill: "none", stroke: "var(--measured)", "stroke-width": 2 };
   const tell = (f, seconds) => `measured: F = ${showWhole(f)}, ${showSeconds(seconds)}`;
   const measured = (sweep?.curve ?? []).map(([f, seconds]) => [f, seconds / size, tell(f, seconds)]);
-  const series = [{ name: "CPU", kind: "line", points: list((point) => point.cpu), style: cpu }];
+  const series = [{ name: "CPU", kind: "line", points: list("cpu_seconds"), style: cpu }];
   if (plan.hasGpu)
     series.unshift(
-      { name: "the longer of both", kind: "steps after", points: list(findTotal), style: total },
-      { name: nameGpus(plan), kind: "steps after", points: list((point) => point.gpu), style: gpu },
+      { name: "the longer of both", kind: "steps after", points: list("total_seconds"), style: total },
+      { name: nameGpus(plan), kind: "steps after", points: list("gpu_seconds"), style: gpu },
     );
   if (sweep) series.push({ name: "measured", kind: "points", points: measured, style: ring });
   return series;
@@ -90,13 +86,13 @@ function drawLine({ x }, f, style) {
 }
 
 function markPlan(figure, area, place, plan, width) {
-  const [x, y] = [place.x(plan.f), place.y(plan.totalSeconds)];
+  const [x, y] = [place.x(plan.f), place.y(plan.predicted.total_seconds)];
   area.append(
     drawLine(place, plan.f, { stroke: "var(--text)", "stroke-width": 1 }),
     draw("circle", { cx: x, cy: y, r: 5, fill: "var(--text)" }),
   );
   const style = { fill: "var(--text)", "text-anchor": "end", "font-weight": 600 };
-  const text = `F = ${showWhole(plan.f)}: ${showSeconds(plan.totalSeconds)}`;
+  const text = `F = ${showWhole(plan.f)}: ${showSeconds(plan.predicted.total_seconds)}`;
   figure.append(write(width - 14, 13, text, style));
 }
 

@@ -19,12 +19,12 @@ const TEXTS = [
     hint: "Count the rows and columns of tiles. How many times do all these tiles fill the slots?",
     hides: ["words", "slider", "map", "last", "curve", "numbers", "timeline"],
     ask({ plan }) {
-      const { tileM, tileN, slots } = plan.gpuParts[0];
-      return `A tile has ${tileM} × ${tileN} elements of C, and the GPU has ${slots} slots. C has ${plan.problem.m} × ${plan.problem.n} elements. In how many waves is it computed?`;
+      const { tile_rows: rows, tile_columns: columns, slots } = plan.gpuParts[0];
+      return `A tile has ${rows} × ${columns} elements of C, and the GPU has ${slots} slots. C has ${plan.problem.m} × ${plan.problem.n} elements. In how many waves is it computed?`;
     },
     check(answer, { plan }) {
-      const { tileM, tilesAcross, slots } = plan.gpuParts[0];
-      const why = `C has ${Math.ceil(plan.problem.m / tileM)} × ${tilesAcross} tiles. ${slots} are computed at a time, so there are ${count(plan.waves, "wave")}, and the last one is ${showShare(plan.tailUtilization)} full.`;
+      const { tile_rows: rows, tilesAcross, slots } = plan.gpuParts[0];
+      const why = `C has ${Math.ceil(plan.problem.m / rows)} × ${tilesAcross} tiles. ${slots} are computed at a time, so there are ${count(plan.waves, "wave")}, and the last one is ${showShare(plan.tail_utilization)} full.`;
       return { right: Number(answer) === plan.waves, why };
     },
   },
@@ -45,7 +45,7 @@ const TEXTS = [
     check(answer, { plan, others }) {
       const { before } = others;
       const more = addColumn(plan, others);
-      const why = `One more column makes one more column of tiles: ${count(before.waves, "wave")} before, ${plan.waves} now, the last one ${showShare(plan.tailUtilization)} full. The time goes from ${showSeconds(before.totalSeconds)} to ${showSeconds(plan.totalSeconds)}, by ${showNumber(more * 100)}%.`;
+      const why = `One more column makes one more column of tiles: ${count(before.waves, "wave")} before, ${plan.waves} now, the last one ${showShare(plan.tail_utilization)} full. The time goes from ${showSeconds(before.predicted.total_seconds)} to ${showSeconds(plan.predicted.total_seconds)}, by ${showNumber(more * 100)}%.`;
       return { right: answer === "wave", why };
     },
   },
@@ -55,10 +55,10 @@ const TEXTS = [
     hides: ["curve", "timeline", "drop"],
     ask: () => "How many rows must the CPU take at least, so that the GPU needs one wave less?",
     check(answer, { plan }) {
-      const [{ slots, tileM, tilesAcross }] = plan.gpuParts;
-      const least = plan.fOneWaveLess;
+      const [{ slots, tile_rows: height, tilesAcross }] = plan.gpuParts;
+      const least = plan.f_one_wave_less;
       const rows = plan.problem.m - least;
-      const why = `${count(plan.waves - 1, "wave")} hold ${plan.waves - 1} × ${slots} tiles. These are ${rows / tileM} whole rows of ${tilesAcross} tiles, so ${showWhole(rows)} rows of C. The CPU must take the other ${showWhole(least)}.`;
+      const why = `${count(plan.waves - 1, "wave")} hold ${plan.waves - 1} × ${slots} tiles. These are ${rows / height} whole rows of ${tilesAcross} tiles, so ${showWhole(rows)} rows of C. The CPU must take the other ${showWhole(least)}.`;
       return { right: Number(answer) === least, why };
     },
   },
@@ -79,7 +79,7 @@ const TEXTS = [
     hint: "How many threads compute beside the GPU, before and now?",
     hides: ["words", "map", "last", "curve", "numbers", "timeline", "choice"],
     ask({ others: { before } }) {
-      return `With 2 CPU threads F is ${showWhole(before.f)}, and the product takes ${showSeconds(before.totalSeconds)}. One thread is left to launch kernels and to copy. Now there are 4 threads. What happens to F?`;
+      return `With 2 CPU threads F is ${showWhole(before.f)}, and the product takes ${showSeconds(before.predicted.total_seconds)}. One thread is left to launch kernels and to copy. Now there are 4 threads. What happens to F?`;
     },
     choices: [
       ["less", "It stays below twice as much"],
@@ -90,7 +90,7 @@ const TEXTS = [
       const countThreads = ({ profile }) => profile.cpu.threads_beside_gpu;
       const ratio = chosen.f / before.f;
       const right = ratio < 1.8 ? "less" : ratio <= 2.2 ? "double" : "more";
-      const why = `F goes from ${showWhole(before.f)} to ${showWhole(chosen.f)}, ${showNumber(ratio)} times as much: ${countThreads(before)} thread computes beside the GPU with 2, ${countThreads(chosen)} with 4. The time goes from ${showSeconds(before.totalSeconds)} to ${showSeconds(chosen.totalSeconds)}.`;
+      const why = `F goes from ${showWhole(before.f)} to ${showWhole(chosen.f)}, ${showNumber(ratio)} times as much: ${countThreads(before)} thread computes beside the GPU with 2, ${countThreads(chosen)} with 4. The time goes from ${showSeconds(before.predicted.total_seconds)} to ${showSeconds(chosen.predicted.total_seconds)}.`;
       return { right: answer === right, why };
     },
   },
@@ -158,5 +158,5 @@ export const EXERCISES = TEXTS.map((one, index) => ({ ...one, ...PRODUCTS[index]
 
 /** The share of the time of all other columns that the last column adds. */
 function addColumn(plan, { before }) {
-  return plan.totalSeconds / before.totalSeconds - 1;
+  return plan.predicted.total_seconds / before.predicted.total_seconds - 1;
 }

@@ -150,9 +150,9 @@ export class Form {
   }
 
   /** Show the machine's own numbers in the fields that are empty. */
-  showDefaults({ gpuCount, profile: { cpu, link, sm_count } }) {
+  showDefaults({ profile: { gpus, cpu, link, sm_count } }) {
     for (const [name, value] of Object.entries({
-      gpus: gpuCount || null,
+      gpus: gpus.length || null,
       threads: cpu.threads,
       rate: cpu.gflops,
       linkrate: link?.in_gbytes_per_second ?? null,

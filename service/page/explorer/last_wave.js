@@ -41,13 +41,13 @@ export function tellLastWave(plan) {
 
 /** The slots as cells; in a wave divided along K, those without a tile of their own are pale. */
 function drawSlots(figure, part, { slotsACell, cells, across, side }, top) {
-  const { waves, tailSplit } = part;
+  const { waves, tail_split: isSplit } = part;
   const used = part.tailTiles;
   const colour = findWaveColour(waves - 1, waves);
   const edge = side - (side > 5 ? 2 : 0.5);
   for (let cell = 0; cell < cells; cell += 1) {
     const hasTile = cell * slotsACell < used;
-    const isBusy = hasTile || tailSplit;
+    const isBusy = hasTile || isSplit;
     figure.append(
       draw("rect", {
         x: (cell % across) * side,
@@ -64,10 +64,10 @@ function drawSlots(figure, part, { slotsACell, cells, across, side }, top) {
   }
 }
 
-function tellPart({ slots, waves, tailTiles: used, tailSplit }, whose) {
+function tellPart({ slots, waves, tailTiles: used, tail_split: isSplit }, whose) {
   const idle = slots - used;
   const waiting = idle === 1 ? "the other waits" : `the other ${showWhole(idle)} wait`;
-  const others = tailSplit ? "split along K among all slots" : waiting;
+  const others = isSplit ? "split along K among all slots" : waiting;
   const last = `the ${waves === 1 ? "only" : "last"} wave ${idle === 0 ? "is full" : `has ${showWhole(used)}, ${others}`}`;
   const compute = `${count(slots, "slot")} ${slots === 1 ? "computes" : "compute"}`;
   return `${whose}${compute} ${count(slots, "tile")} at a time: one wave; ${last}.`;

@@ -68,9 +68,7 @@ export class Results {
   /** Move the slider and the mark on the curve to another F, before its plan is there. */
   glance(f) {
     const { plan, chosen } = this.shown;
-    const { gpu, cpu } = findPoint(plan.curve, f);
-    const predicted = { gpuSeconds: gpu, cpuSeconds: cpu };
-    const moved = { ...plan, f, predicted, totalSeconds: Math.max(gpu, cpu) };
+    const moved = { ...plan, f, predicted: findPoint(plan.curve, f) };
     this.slider.show(moved, chosen, this.shown);
     this.drawCurve(moved);
   }
@@ -89,8 +87,8 @@ export class Results {
     const tables = [makeDeviceTable(plan), makeSourceTable(plan), makeCalls(this.shown.calls)];
     this.numbers.show(() => [listNumbers(plan, chosen), ...tables.filter(Boolean)]);
     // The numbers that are shown, for tests and scripts.
-    const { f, waves, totalSeconds: seconds } = plan;
-    Object.assign(document.documentElement.dataset, { f, waves, seconds });
+    const { f, waves, predicted } = plan;
+    Object.assign(document.documentElement.dataset, { f, waves, seconds: predicted.total_seconds });
   }
 
   /** The plan in words, and the way to the exercises. */

@@ -14,7 +14,7 @@ const HEADING = 20;
 /** The drawing: a track for each queue, with several GPUs below the name of its GPU. */
 export function drawTimeline(plan, width) {
   const { queues } = plan;
-  const end = queues.reduce((last, { spans }) => Math.max(last, spans.at(-1)?.end ?? 0), 0);
+  const end = queues.reduce((last, { spans }) => Math.max(last, spans.at(-1)?.end_seconds ?? 0), 0);
   const { tracks, bottom, trackHeight } = placeTracks(plan);
   const figure = drawFigure(width, bottom + 34, tellTimeline(plan));
   const x = (seconds) => LEFT + (seconds / end) * (width - LEFT - RIGHT);
@@ -26,9 +26,9 @@ export function drawTimeline(plan, width) {
     const edge = trackHeight === TRACK ? 4 : 2;
     for (const span of queue.spans) {
       const bar = {
-        x: x(span.begin),
+        x: x(span.begin_seconds),
         y: y + edge,
-        width: Math.max(0.6, x(span.end) - x(span.begin) - 0.6),
+        width: Math.max(0.6, x(span.end_seconds) - x(span.begin_seconds) - 0.6),
         height: trackHeight - 2 * edge,
         rx: 1.5,
         fill: `var(--${queue.kind.toLowerCase().replace(" ", "-")})`,
@@ -80,19 +80,20 @@ function drawHeading(figure, heading, y) {
 }
 
 /** A span in words, without its time; the queue's name if it covers several steps. */
-export function nameSpan(queue, { step }) {
-  if (step === null) return queue;
-  const rows = `rows ${showWhole(step.firstRow)} to ${showWhole(step.firstRow + step.rows - 1)}`;
-  return `${queue}, ${rows}, ${showWhole(step.columns)} columns, depth ${showWhole(step.depth)}`;
+export function nameSpan(queue, { first_row: first, rows, columns, depth }) {
+  if (rows === null) return queue;
+  const named = `rows ${showWhole(first)} to ${showWhole(first + rows - 1)}`;
+  return `${queue}, ${named}, ${showWhole(columns)} columns, depth ${showWhole(depth)}`;
 }
 
 function tellSpan(queue, span) {
-  return `${nameSpan(queue, span)}: ${showSeconds(span.begin)} to ${showSeconds(span.end)}`;
+  return `${nameSpan(queue, span)}: ${showSeconds(span.begin_seconds)} to ${showSeconds(span.end_seconds)}`;
 }
 
 /** The timeline in words: the share of the time in which each queue is busy. */
 export function tellTimeline(plan) {
-  const { queues, totalSeconds: total } = plan;
+  const { queues, predicted } = plan;
+  const total = predicted.total_seconds;
   const tell = (part) =>
     queues
       .filter((queue) => queue.part === part)
@@ -110,5 +111,5 @@ export function tellTimeline(plan) {
 
 /** Seconds in which a queue is busy. */
 export function countBusySeconds(spans) {
-  return spans.reduce((sum, span) => sum + span.end - span.begin, 0);
+  return spans.reduce((sum, span) => sum + span.end_seconds - span.begin_seconds, 0);
 }

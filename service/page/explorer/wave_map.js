@@ -21,7 +21,7 @@ export function drawWaveMap(plan, width) {
   const parts = plan.gpuParts;
   const room = width - LEFT - 2;
   const shape = Math.min(Math.max(m / n, 0.45), 0.9);
-  const least = parts.length > 1 && !plan.dividesColumns ? parts.length * (NAME_HEIGHT + 6) : 0;
+  const least = parts.length > 1 && !plan.divides_columns ? parts.length * (NAME_HEIGHT + 6) : 0;
   const height = Math.round(Math.max(least, Math.min(room * shape, 560)));
   const figure = drawFigure(width, height + TOP + 26, describe(plan));
   const place = { left: LEFT, top: TOP, room, height, pixelsARow: height / m };
@@ -47,7 +47,7 @@ export function tellWaveMap(plan) {
   const parts = plan.gpuParts;
   if (parts.length === 0) return "Hatched: the CPU computes these rows.";
   const waves = "Each colour is a wave: tiles that run at the same time.";
-  const word = plan.dividesColumns ? "columns" : "rows";
+  const word = plan.divides_columns ? "columns" : "rows";
   const gpus = ` Each of ${parts.length} GPUs has ${word} and waves of its own, between lines.`;
   const cpu = plan.f === 0 ? "" : " The last rows, hatched, are the CPU's.";
   return `${waves}${parts.length > 1 ? gpus : ""}${cpu}`;
@@ -64,7 +64,7 @@ function describe(plan) {
     return `C with ${shares.join(", ")}, and ${cpu}`;
   }
   const waves = parts.length > 0 ? count(plan.waves, "wave") : "no wave";
-  return `C with ${showWhole(plan.gpuRows)} rows of the GPU in ${waves}, and ${cpu}`;
+  return `C with ${showWhole(plan.gpu_rows)} rows of the GPU in ${waves}, and ${cpu}`;
 }
 
 /** The part of a GPU, with its rectangle in the drawing. */
@@ -73,12 +73,12 @@ function findRegion({ plan, left, top, room, pixelsARow }, part) {
   return {
     part,
     waves: part.waves,
-    rows: part.rowCount,
-    left: left + part.columns[0] * pixelsAColumn,
-    top: top + part.rows[0] * pixelsARow,
-    width: part.columnCount * pixelsAColumn,
+    rows: part.rows,
+    left: left + part.first_column * pixelsAColumn,
+    top: top + part.first_row * pixelsARow,
+    width: part.columns * pixelsAColumn,
     pixelsARow,
-    height: part.rowCount * pixelsARow,
+    height: part.rows * pixelsARow,
   };
 }
 
@@ -112,8 +112,8 @@ function drawWaves({ plan, figure }, region) {
 /** The outline, as an SVG path, of tiles first…last-1, numbered along the rows of tiles. */
 function outline({ left, top, width, rows, pixelsARow, part }, [first, last]) {
   const across = part.tilesAcross;
-  const x = (column) => round(left + Math.min(width, (column * part.tileN * width) / part.columnCount));
-  const y = (row) => round(top + Math.min(rows, row * part.tileM) * pixelsARow);
+  const x = (column) => round(left + Math.min(width, (column * part.tile_columns * width) / part.columns));
+  const y = (row) => round(top + Math.min(rows, row * part.tile_rows) * pixelsARow);
   const [fromRow, toRow] = [first, last].map((tile) => Math.floor(tile / across));
   const [fromColumn, toColumn] = [first - fromRow * across, last - toRow * across];
   const [start, right] = [round(left), round(left + width)];
@@ -128,8 +128,8 @@ function outline({ left, top, width, rows, pixelsARow, part }, [first, last]) {
 
 /** Lines between tiles, if these are large enough. */
 function drawGrid(figure, { left, top, width, height, pixelsARow, part }) {
-  const tileWidth = (part.tileN * width) / part.columnCount;
-  const tileHeight = part.tileM * pixelsARow;
+  const tileWidth = (part.tile_columns * width) / part.columns;
+  const tileHeight = part.tile_rows * pixelsARow;
   if (tileWidth < 6 || tileHeight < 6) return;
   const bottom = round(top + height);
   let path = "";
@@ -147,7 +147,7 @@ function labelWaves(figure, { left, top, width, rows, waves, pixelsARow, part })
   for (let wave = 0; wave < waves; wave += 1) {
     const last = Math.min((wave + 1) * part.slots, part.tiles);
     const at = Math.floor((wave * part.slots + last - 1) / 2 / part.tilesAcross);
-    const y = top + Math.min(rows, (at + 0.5) * part.tileM) * pixelsARow + 4;
+    const y = top + Math.min(rows, (at + 0.5) * part.tile_rows) * pixelsARow + 4;
     const style = {
       fill: findInk(wave, waves),
       "text-anchor": "middle",
@@ -160,10 +160,10 @@ function labelWaves(figure, { left, top, width, rows, waves, pixelsARow, part })
 /** The name of a GPU in the corner of its part, and the line where its part begins. */
 function drawName({ plan, figure }, { part, left, top, width, height }) {
   const [x, y] = [round(left), round(top)];
-  const line = plan.dividesColumns
+  const line = plan.divides_columns
     ? { x1: x, x2: x, y1: y, y2: round(top + height) }
     : { x1: x, x2: round(left + width), y1: y, y2: y };
-  if (part.rows[0] + part.columns[0] > 0) {
+  if (part.first_row + part.first_column > 0) {
     figure.append(
       draw("line", { ...line, stroke: "var(--surface)", "stroke-width": 5 }),
       draw("line", { ...line, stroke: "var(--text)", "stroke-width": 2 }),
@@ -182,7 +182,7 @@ function drawName({ plan, figure }, { part, left, top, width, height }) {
 }
 
 function drawCpuRows({ plan, figure, left, top, room, height }) {
-  const y = round(top + (plan.gpuRows * height) / plan.problem.m);
+  const y = round(top + (plan.gpu_rows * height) / plan.problem.m);
   const rows = draw("rect", {
     x: left,
     y: Math.min(y, top + height - 2),
