@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from docs.browser import Page
-from docs.page_pictures import drop_file
+from docs.pictures import drop_file
 from tests.browsers import show, show_anew
 from tests.matrices import make_matrix
 from tests.page.jobs import LIVE, NOTICE, choose_file, multiply, read
