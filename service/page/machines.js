@@ -17,11 +17,12 @@ export function listMachines(service, gpus, device) {
     ["typed", "A GPU typed in"],
     ["cpu", "No GPU"],
   ];
-  return [
-    ["Measured", here],
-    ["From data sheets", CATALOG.presets],
+  const groups = [
+    ["Machines", here],
+    ["GPUs by their data sheets", CATALOG.presets],
     ["Others", others],
   ];
+  return groups.filter(([, machines]) => machines.length > 0);
 }
 
 /** Whether a state's machine is only a GPU, so that the state must have the CPU threads. */

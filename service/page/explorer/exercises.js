@@ -38,7 +38,7 @@ const TEXTS = [
     },
     choices: [
       ["copies", "The copies take longer"],
-      ["wave", "A new wave begins, not full, and costs a full one"],
+      ["wave", "One more wave begins: it is not full, but costs as much as a full one"],
       ["cpu", "The CPU gets more rows"],
       ["kernel", "Another kernel is chosen"],
     ],

@@ -68,7 +68,7 @@ export class Form {
   }
 
   listFoldedFields() {
-    const accuracies = [["", "as NumPy and cuBLAS"], ...CATALOG.accuracies];
+    const accuracies = [["", "like NumPy and cuBLAS"], ...CATALOG.accuracies];
     return [
       this.number("gpus", "GPUs", "1 to 8; default: the machine's"),
       this.number("rate", "CPU rate, GFLOP/s", "in this type; default: the machine's"),

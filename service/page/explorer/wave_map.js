@@ -48,7 +48,7 @@ export function tellWaveMap(plan) {
   if (parts.length === 0) return "Hatched: the CPU computes these rows.";
   const waves = "Each colour is a wave: tiles that run at the same time.";
   const word = plan.divides_columns ? "columns" : "rows";
-  const gpus = ` Each of ${parts.length} GPUs has ${word} and waves of its own, between lines.`;
+  const gpus = ` Lines divide the ${word} of ${parts.length} GPUs; each has waves of its own.`;
   const cpu = plan.f === 0 ? "" : " The last rows, hatched, are the CPU's.";
   return `${waves}${parts.length > 1 ? gpus : ""}${cpu}`;
 }
