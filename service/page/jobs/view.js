@@ -22,7 +22,10 @@ export class View {
     this.shapes = new Shapes(frame.service);
     this.cursor = null;
     this.notice = new Notice(frame.service, () => this.open());
-    this.product = new ProductForm(frame.service, (error) => this.tell("multiply", error));
+    this.product = new ProductForm(frame.service, {
+      tell: (error) => this.tell("multiply", error),
+      waitForEnd: (job) => this.waitForEnd(job),
+    });
     this.list = make("ul", { className: "jobs" });
     this.live = make("p", { className: "caption live", role: "status" });
     this.told = make("p", { className: "sr", role: "status", id: "told" });
@@ -163,7 +166,9 @@ export class View {
       this.put(await this.frame.service.get(`v1/jobs/${id}`));
     } catch (error) {
       if (error.status !== 404) throw error;
-      this.cards.get(id)?.element.remove();
+      const card = this.cards.get(id);
+      card.element.remove();
+      card.lose?.(error);
       this.cards.delete(id);
       this.empty.hidden = this.cards.size > 0;
     }
@@ -175,8 +180,10 @@ export class View {
     if (known) {
       // An older state may arrive after the event of its end.
       if (known.job.finished_at !== null) return;
-      if (job.finished_at !== null) this.told.textContent = tellEnd(job);
       known.update(job);
+      if (job.finished_at === null) return;
+      this.told.textContent = tellEnd(job);
+      known.end?.();
       return;
     }
     const card = new JobCard(job, {
@@ -190,6 +197,15 @@ export class View {
     this.empty.hidden = true;
     this.shapes.findProduct(job.request).then((product) => card.name(product));
     card.select(job.id === this.state?.job);
+  }
+
+  /** A job once it has ended. The service may be away meanwhile: its jobs outlive that. */
+  async waitForEnd(job) {
+    this.put(job);
+    const card = this.cards.get(job.id);
+    if (card.job.finished_at === null)
+      await new Promise((end, lose) => Object.assign(card, { end, lose }));
+    return card.job;
   }
 
   cancel(job) {
