@@ -11,7 +11,7 @@ const BOTTOM = 52;
 const EDGE = 6;
 
 /** Variables of style.css, and dashes, for the curves of a chart; both differ. */
-const COLOURS = ["gpu", "cpu", "kernel", "measured", "copy-out", "curve-6", "curve-7", "curve-8", "faint"];
+const COLOURS = "gpu cpu kernel measured copy-out curve-6 curve-7 curve-8 faint".split(" ");
 const DASHES = ["", "7 3", "2 3", "9 3 2 3", "12 4", "4 4", "1 4", "14 3 3 3", "6 2"];
 
 /** The chart, {figure, area, place, legend}.
@@ -32,15 +32,23 @@ export function drawChart({ width, height, label, x, y, series }) {
     y: makeScale(y, yRange, height - BOTTOM, TOP),
   };
   drawGrid(figure, { x, y, xRange, yRange, place, width, height });
-  const styled = series.map((one, index) => ({ ...one, style: { ...findStyle(one, index), ...one.style } }));
-  const inside = [width - LEFT - RIGHT, height - TOP - BOTTOM].map((size) => size + 2 * EDGE);
-  const [left, top] = [LEFT - EDGE, TOP - EDGE];
-  const view = { x: left, y: top, width: inside[0], height: inside[1], viewBox: [left, top, ...inside] };
-  const area = draw("svg", view, ...styled.map((one) => drawSeries(one, place)));
+  const styled = series.map((one, index) => {
+    const style = { ...findStyle(one, index), ...one.style };
+    return { ...one, style };
+  });
+  const area = drawArea(width, height);
+  area.append(...styled.map((one) => drawSeries(one, place)));
   figure.append(area);
   const keys = styled.filter(({ name }) => name).map(makeKey);
   const legend = make("p", { className: "caption legend" }, ...keys);
   return { figure, area, place, legend };
+}
+
+/** The area within the axes: what is drawn in it is cut off at its edge. */
+function drawArea(width, height) {
+  const [x, y] = [LEFT - EDGE, TOP - EDGE];
+  const size = [width - RIGHT + EDGE - x, height - BOTTOM + EDGE - y];
+  return draw("svg", { x, y, width: size[0], height: size[1], viewBox: [x, y, ...size] });
 }
 
 /** The range of an axis: a little wider than its values, from 0 if it is linear. */

@@ -29,7 +29,7 @@ export function drawCurve({ width, plan, chosen, range, sweep, guess, hidesChoic
   const { figure, area, legend } = chart;
   const place = { x: chart.place.x, y: (seconds) => chart.place.y(seconds / size) };
   markPlan(figure, area, place, plan, width);
-  if (sweep) area.append(drawLine(place, guess, { stroke: "var(--measured)", "stroke-dasharray": "2 4" }));
+  if (sweep) area.append(drawLine(place, guess, "measured", { "stroke-dasharray": "2 4" }));
   if (!hidesChoice) legend.append(...markChoice(figure, area, place, chosen, from));
   if (plan.hasGpu) // else F can only be M
     figure.addEventListener("click", (event) => {
@@ -56,7 +56,8 @@ function findNearSeconds(plan, points, most, sweep) {
   const shown = (sweep?.curve ?? []).filter(([f]) => f <= most).map(([, seconds]) => seconds);
   const nearby = shown.filter((seconds) => seconds < 1.5 * alone);
   const low = Math.min(...points.map((point) => point.total_seconds), ...shown);
-  const high = Math.max(plan.predicted.total_seconds, ...points.map((point) => point.gpu_seconds), ...nearby);
+  const own = points.map((point) => point.gpu_seconds);
+  const high = Math.max(plan.predicted.total_seconds, ...own, ...nearby);
   const to = high + 0.12 * (high - low) + 0.02 * high;
   return [Math.max(0, low - 0.35 * (high - low) - 0.03 * low), to];
 }
@@ -64,8 +65,8 @@ function findNearSeconds(plan, points, most, sweep) {
 /** The curves, the longer of both as a broad line below the others, and measured points as rings. */
 function listSeries(plan, points, sweep, size) {
   const list = (name) => points.map((point) => [point.f, point[name] / size]);
-  const total = { stroke: "var(--text)", "stroke-width": 5, "stroke-opacity": 0.18, "stroke-dasharray": "" };
   const gpu = { stroke: "var(--gpu)", "stroke-dasharray": "" };
+  const total = { ...gpu, stroke: "var(--text)", "stroke-width": 5, "stroke-opacity": 0.18 };
   const cpu = { stroke: "var(--cpu)", "stroke-dasharray": "7 3" };
   const ring = { r: 3.5, fill: "none", stroke: "var(--measured)", "stroke-width": 2 };
   const tell = (f, seconds) => `measured: F = ${showWhole(f)}, ${showSeconds(seconds)}`;
@@ -80,15 +81,16 @@ function listSeries(plan, points, sweep, size) {
   return series;
 }
 
-/** A vertical line at an F; it is clipped. */
-function drawLine({ x }, f, style) {
-  return draw("line", { x1: x(f), x2: x(f), y1: 0, y2: 2000, "stroke-width": 2, ...style });
+/** A vertical line at an F, longer than the area. */
+function drawLine({ x }, f, colour, style) {
+  const line = { x1: x(f), x2: x(f), y1: 0, y2: 2000, "stroke-width": 2 };
+  return draw("line", { ...line, stroke: `var(--${colour})`, ...style });
 }
 
 function markPlan(figure, area, place, plan, width) {
   const [x, y] = [place.x(plan.f), place.y(plan.predicted.total_seconds)];
   area.append(
-    drawLine(place, plan.f, { stroke: "var(--text)", "stroke-width": 1 }),
+    drawLine(place, plan.f, "text", { "stroke-width": 1 }),
     draw("circle", { cx: x, cy: y, r: 5, fill: "var(--text)" }),
   );
   const style = { fill: "var(--text)", "text-anchor": "end", "font-weight": 600 };

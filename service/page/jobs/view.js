@@ -44,7 +44,10 @@ export class View {
       ["gpu", "GPU's rows, from the first"],
       ["cpu", "CPU's rows, from the last"],
       ["text", "the planned boundary"],
-    ].map(([colour, name]) => makeKey({ name, style: { stroke: `var(--${colour})`, "stroke-width": 6 } }));
+    ].map(([colour, name]) => {
+      const style = { stroke: `var(--${colour})`, "stroke-width": 6 };
+      return makeKey({ name, style });
+    });
     const list = make(
       "section",
       { className: "content", "aria-label": "All jobs" },
