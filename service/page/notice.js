@@ -7,9 +7,10 @@ import { KeyMissing } from "./service.js";
 /** What browsers call a lost connection, in messages of their TypeErrors. */
 const LOST = /fetch|network ?error|load failed|import(ing|ed)|input stream/i;
 
-/** An error in words; browsers' own messages on lost connections and files explain nothing. */
+/** An error in words; browsers' own messages on connections, files and JSON explain nothing. */
 export function tellError(error) {
   if (error.name === "NotReadableError") return "The file cannot be read. Choose it again.";
+  if (error instanceof SyntaxError) return "Something other than wavetrim answers, such as a proxy.";
   const isLost = error instanceof TypeError && LOST.test(error.message);
   const isLate = error instanceof DOMException; // such as a time-out
   return isLost || isLate ? "The service does not answer." : error.message;
