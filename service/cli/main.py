@@ -51,7 +51,7 @@ COMMANDS: Final = {
 """The file of each command in `commands/`, and its line in the list of commands."""
 
 _EXIT_CODES: Final = "\n".join(f"{code.value:>5}  {code.meaning}" for code in ExitCode)
-_ASCII: Final = dict(zip("µ×·–≤←●▾▴◆┊│─└┴▁▂▃▄▅▆▇█", "ux*-<-*gcF:|-++.:-=+*#@", strict=True)) | {
+_ASCII: Final = dict(zip("µ×·–│─└┴▁▂▃▄▅▆▇█", "ux*-|-++.:-=+*#@", strict=True)) | {
     "…": "...",
     "≤": "<=",
     "←": "<-",

@@ -12,10 +12,10 @@ from wavetrim.scheduler.profile.store import is_elsewhere
 from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
 from wavetrim.service.cli import display, options
 from wavetrim.service.cli.machine import find_machine
-from wavetrim.service.cli.plot import draw_curve, draw_timeline
+from wavetrim.service.cli.plot import compare_splits, draw_timeline
 from wavetrim.service.storage.arena.memory_limit import count_memory
 
-_PLOT_WIDTH: Final = 100
+_TIMELINE_WIDTH: Final = 100
 
 
 def plan(
@@ -84,19 +84,12 @@ def _print_tables(plan: Plan, *, with_timeline: bool) -> None:
         console.print(f"{text} no split is made, as one device is the steadier choice")
     console.print("\nwhere the numbers come from")
     console.print(display.make_source_table(described))
-    width = min(console.width, _PLOT_WIDTH)
     if with_timeline:
         console.print("\ntimeline")
+        width = min(console.width, _TIMELINE_WIDTH)
         console.print(draw_timeline(describe_schedule(plan), width=width), soft_wrap=True)
     if plan.side is None or plan.gpu_only_seconds is None:
         console.print(f"F = M: {plan.no_gpu_reason}.", markup=False)
         return
     console.print("\nseconds over F")
-    plot = draw_curve(
-        plan.predict,
-        plan.f,
-        m,
-        step_seconds=plan.gpu_only_seconds / max(1, plan.waves_gpu_only),
-        width=width,
-    )
-    console.print(plot, soft_wrap=True)
+    console.print(compare_splits(plan))
