@@ -4,9 +4,10 @@ from pathlib import Path
 
 import typer
 
-from wavetrim.service.cli import machine
 from wavetrim.service.cli.exits import CommandFailed
+from wavetrim.service.cli.machine import load_settings
 from wavetrim.service.cli.options import DataDir
+from wavetrim.service.settings import Settings
 from wavetrim.service.storage.database.claim import Claiming
 from wavetrim.service.storage.folder import adoption
 from wavetrim.service.storage.folder.backup import back_up
@@ -27,7 +28,7 @@ def backup(folder: Path, *, data_dir: DataDir = None) -> None:
     Example:
         wavetrim backup backup-of-today
     """
-    settings = machine.load_settings(data_dir=data_dir)
+    settings = load_settings(Settings, data_dir=data_dir)
     with keep_private():
         done = back_up(settings.database, settings.data_dir, settings.matrix_dir, folder)
     for matrix_id, reason in done.damaged:
@@ -50,7 +51,7 @@ def adopt(*, data_dir: DataDir = None) -> None:
     Example:
         wavetrim adopt
     """
-    settings = machine.load_settings(data_dir=data_dir)
+    settings = load_settings(Settings, data_dir=data_dir)
     with claim_folder(settings.data_dir):
         database = Claiming(settings.database, settings.data_dir)()
         try:

@@ -25,6 +25,7 @@ from wavetrim.service.cli.client import open_client
 from wavetrim.service.cli.comparison import Comparison, compare_product
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.local import LocalCluster, run_cluster, run_service
+from wavetrim.service.machine_settings import MachineSettings
 
 _BLOCKS: Final = 16
 """Row blocks of a product over nodes; chosen, so that each machine computes several."""
@@ -89,7 +90,7 @@ def _open_service(
         with open_client(url, api_key) as client:
             yield client, None
         return
-    settings = machine.load_machine_settings()
+    settings = machine.load_settings(MachineSettings)
     with contextlib.ExitStack() as started:
         cluster = started.enter_context(run_cluster(folder, settings, nodes)) if nodes else None
         yield started.enter_context(run_service(folder, settings, cluster)), cluster

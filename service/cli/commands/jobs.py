@@ -44,11 +44,11 @@ def jobs(
 ) -> None:
     """List the latest jobs.
 
-    A queued job shows how many go before it, and a job that has not ended when it should. Its
-    `status` tells the times between which it ends with 90%, and the reason.
+    A queued job shows how many jobs go before it; each job that has not ended, when it should end.
+    `wavetrim status JOB` says how certain that is, and why.
 
     Options:
-        label (LABEL; all): List only jobs with this label; with all of them if given several times.
+        label (LABEL; all): List only jobs with this label; if repeated, those with all labels.
         watch: Show the list anew each second, until all jobs have ended.
 
     Example:
@@ -128,12 +128,13 @@ def cancel(
 
     Options:
         job ([JOB]): Id of a job.
-        label (LABEL): Cancel all jobs with this label that have not ended; several must all be
-            there.
+        label (LABEL): Cancel all jobs with this label that have not ended; if repeated, those with
+            all labels.
 
     Example:
         python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"
-        wavetrim cancel $(wavetrim submit A.npy B.npy)
+        wavetrim submit A.npy B.npy --label night
+        wavetrim cancel --label night
     """
     if (job is None) == (not label):
         raise CommandFailed("cancel takes either a JOB or --label LABEL", ExitCode.REFUSED)
@@ -158,14 +159,18 @@ def priority(
 ) -> None:
     """Change the priority of a queued job.
 
-    It counts among your own jobs. Write a negative one after two dashes: -- -5.
+    It is compared with that of your other jobs only. A negative one comes after two dashes:
+    wavetrim priority JOB -- -5.
 
     Options:
-        to (N): A higher one goes first.
+        to (N): The new priority: a job with a higher one goes first.
 
     Example:
-        python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"
-        wavetrim priority $(wavetrim submit A.npy B.npy) 5
+        python -c "from numpy import *; save('A', eye(1000))"
+        yes 'A.npy A.npy' | head -1000 > products.txt
+        LAST=$(wavetrim submit --list products.txt --label many | tail -1)
+        wavetrim priority $LAST 5
+        wavetrim cancel --label many
     """
     with service.open() as client:
         found = client.job(find_job(client, job)).set_priority(to)

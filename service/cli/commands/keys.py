@@ -15,10 +15,11 @@ from typing import Final
 import typer
 from sqlalchemy import Engine
 
-from wavetrim.service.cli import machine
+from wavetrim.service.cli.machine import load_settings
 from wavetrim.service.cli.options import DataDir
 from wavetrim.service.cli.units import format_bytes, read_size
 from wavetrim.service.errors import FieldProblem
+from wavetrim.service.settings import Settings
 from wavetrim.service.storage.database.api_keys import (
     add_key,
     limit_key,
@@ -148,7 +149,9 @@ GROUPS: Final = {
 def _open(data_dir: Path | None) -> Iterator[Engine]:
     """The service's database."""
     with keep_private():
-        database = open_database(machine.load_settings(data_dir=data_dir).database, upgrades=False)
+        database = open_database(
+            load_settings(Settings, data_dir=data_dir).database, upgrades=False
+        )
         try:
             yield database
         finally:

@@ -12,9 +12,10 @@ import typer
 
 import wavetrim
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
-from wavetrim.service.cli.machine import count_threads, find_machine, load_machine_settings
+from wavetrim.service.cli.machine import count_threads, find_machine, load_settings
 from wavetrim.service.cli.units import read_size
 from wavetrim.service.errors import FieldProblem
+from wavetrim.service.machine_settings import MachineSettings
 from wavetrim.service.ray_address import check_ray_address
 
 _RAYS_PORTS: Final = (8265, *range(10001, 20000), 52365)
@@ -73,7 +74,7 @@ def node(
     )
 
     check_token(os.environ)
-    settings = load_machine_settings()
+    settings = load_settings(MachineSettings)
     start = NodeStart(address, port, host, count_threads(settings), store, temp_dir)
     command = make_command(start)
     code = Path(wavetrim.__file__).parents[1]

@@ -6,8 +6,8 @@ from typing import Annotated, Final
 import typer
 
 from wavetrim.client import Client, ServiceUnreachable
-from wavetrim.service.cli import machine
 from wavetrim.service.cli.exits import CommandFailed, ExitCode, list_ends
+from wavetrim.service.cli.machine import load_settings
 from wavetrim.service.cli.options import DataDir
 from wavetrim.service.settings import Settings
 
@@ -46,7 +46,7 @@ def serve(
     from wavetrim.service.server.listening import listen
     from wavetrim.service.telemetry.logs import configure_logging
 
-    settings = machine.load_settings(host=host, port=port, data_dir=data_dir, log_level=log_level)
+    settings = load_settings(Settings, host=host, port=port, data_dir=data_dir, log_level=log_level)
     app = create_app(settings)
     with listen(settings) as listeners:
         configure_logging(settings.log_level, settings.log_format)
@@ -73,7 +73,7 @@ def health() -> None:
     unchecked = ssl.create_default_context()
     unchecked.check_hostname = False
     unchecked.verify_mode = ssl.CERT_NONE
-    url = _find_url(machine.load_settings())
+    url = _find_url(load_settings(Settings))
     with Client(url, timeout=_HEALTH_SECONDS, retries=0, tls_context=unchecked) as client:
         try:
             found = client.health()

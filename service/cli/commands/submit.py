@@ -13,6 +13,7 @@ import typer
 from wavetrim.client import Client, Matrix
 from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.cli import display, options
 from wavetrim.service.cli.client import ServiceOptions, find_matrix, store_files
 from wavetrim.service.cli.commands.jobs import wait_for_job
@@ -27,6 +28,12 @@ _MATRIX_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 _MOST_PRODUCTS: Final = 1000
 """Jobs that the service takes at once."""
+
+_DEFAULTS: Final = NO_OPTIONS.as_dict() | {
+    **{"alpha": 1.0, "beta": 0.0, "verify": False},
+    **{"priority": 0, "storage": "disk"},
+}
+"""Options that need not be sent: a list of many jobs repeats the others for each job."""
 
 
 class _Product(NamedTuple):
@@ -76,9 +83,9 @@ def submit(
     Options:
         a (A): M x K: a .npy file or a matrix id.
         b (B): K x N: a .npy file or a matrix id.
-        listed (FILE): Post a job for each line: A and B, divided by a space. # begins a comment.
-        priority: Of your jobs a higher one goes first.
-        label (LABEL): A name to list and cancel jobs by; several times.
+        listed (FILE): Post a job for each line: A, a space, B. A comment begins with #.
+        priority: A job with a higher priority goes before your other jobs.
+        label (LABEL): A name to list and cancel jobs by; may be repeated.
         deadline (TIME): When the job must have ended, such as 2026-03-01T18:00; refused if it
             cannot be.
         timeout (SECONDS; the service's limit): How long the job may run.
@@ -107,6 +114,7 @@ def submit(
         "deadline": None if deadline is None else _read_time(deadline),
         "timeout_seconds": timeout,
     }
+    asked = {name: value for name, value in asked.items() if value != _DEFAULTS.get(name)}
     if listed is not None and a is not None:
         raise CommandFailed("submit takes A and B, or --list FILE, not both", ExitCode.REFUSED)
     products = [_name_product(a, b)] if listed is None else _read_list(listed)

@@ -11,8 +11,8 @@ from wavetrim.service.cli.main import COMMANDS, load_command
 
 HEAD = "[bold]Example[/]\n\n"
 
-ELSEWHERE = ("calibrate", "cancel", "node", "priority", "reproduce")
-"""They take minutes, a job that still runs, a cluster or a GPU: checked for their form only."""
+ELSEWHERE = ("calibrate", "node", "reproduce")
+"""They take long, a cluster or a GPU: checked for their form only."""
 
 FOLDERS = ("adopt", "keys")
 """They change a data folder: one of their own."""
