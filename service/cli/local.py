@@ -83,10 +83,7 @@ class LocalCluster:
 
     def add(self, *arguments: str) -> None:
         """Start the head or a node, and wait for it: two that start at once may collide."""
-        own = {
-            "WAVETRIM_CPU_THREADS": "1",
-            "WAVETRIM_PROFILE_DIR": str(self.folder / "profiles"),
-        }
+        own = {"WAVETRIM_CPU_THREADS": "1", "WAVETRIM_PROFILE_DIR": str(self.folder / "profiles")}
         log = self.folder / f"node-{len(self.processes)}.log"
         words = ("node", *arguments, "--store-bytes", str(_STORE_BYTES))
         environment = _make_environment(self.settings, self.folder, **own)

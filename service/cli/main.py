@@ -24,10 +24,7 @@ COMMANDS: Final = {
     "serve": ("serve", "Run the service until Ctrl-C or SIGTERM, then let running jobs finish."),
     "plan": ("plan", "Show how C = A·B would be split, and why: F, waves, predicted seconds."),
     "multiply": ("multiply", "Multiply two .npy files in this process: C = alpha A·B + beta C0."),
-    "submit": (
-        "submit",
-        "Upload matrices, post products of them as jobs, and print their ids.",
-    ),
+    "submit": ("submit", "Upload matrices, post products of them as jobs, and print their ids."),
     "jobs": ("jobs", "List the latest jobs."),
     "status": ("jobs", "Show one job, or list the latest ones."),
     "fetch": ("jobs", "Download the product of a job that has succeeded."),

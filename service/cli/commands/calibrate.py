@@ -57,11 +57,7 @@ def calibrate(*, profile_dir: Path | None = None, force: bool = False) -> None:
     executor, before = open_executor(), here.find_profile()
     notes = display.open_notes()
     runs: Runs = {}
-    with (
-        executor,
-        display.announce_compiling(notes),
-        display.show_share(notes, "measure") as move,
-    ):
+    with executor, display.announce_compiling(notes), display.show_share(notes, "measure") as move:
         _time_product(executor, before, runs)
         measured = calibrate_gpus(
             open_executor,

@@ -15,10 +15,7 @@ from wavetrim.service.cli.units import format_seconds
 
 
 def devices(
-    *,
-    url: str | None = None,
-    api_key: options.ApiKey = None,
-    as_json: options.Json = False,
+    *, url: str | None = None, api_key: options.ApiKey = None, as_json: options.Json = False
 ) -> None:
     """List GPUs and CPU threads, and the presets of `plan --device`.
 

@@ -161,13 +161,7 @@ def padded(
 
 
 def checked(
-    m: int = 160,
-    n: int = 256,
-    k: int = 96,
-    *,
-    w: _W = 32,
-    kernel: str = "shared",
-    out: _Out = _OUT,
+    m: int = 160, n: int = 256, k: int = 96, *, w: _W = 32, kernel: str = "shared", out: _Out = _OUT
 ) -> None:
     """Multiply random matrices and compare with the CPU's product: PASSED, or what differs.
 

@@ -66,11 +66,7 @@ def jobs(
 
 
 def status(
-    job: str | None = None,
-    *,
-    state: str | None = None,
-    limit: _Limit = 20,
-    service: ServiceOptions,
+    job: str | None = None, *, state: str | None = None, limit: _Limit = 20, service: ServiceOptions
 ) -> None:
     """Show one job, or list the latest ones.
 
@@ -88,13 +84,7 @@ def status(
     service.show(found.document, describe_job(found))
 
 
-def fetch(
-    job: str,
-    *,
-    output: options.Output,
-    wait: bool = False,
-    service: ServiceOptions,
-) -> None:
+def fetch(job: str, *, output: options.Output, wait: bool = False, service: ServiceOptions) -> None:
     """Download the product of a job that has succeeded.
 
     After a lost connection the download goes on where it broke. The file appears once it is
@@ -117,10 +107,7 @@ def fetch(
 
 
 def cancel(
-    job: str | None = None,
-    *,
-    label: list[str] | None = None,
-    service: ServiceOptions,
+    job: str | None = None, *, label: list[str] | None = None, service: ServiceOptions
 ) -> None:
     """Cancel a job, or all jobs of a label.
 
@@ -152,10 +139,7 @@ def cancel(
 
 
 def priority(
-    job: str,
-    to: Annotated[int, typer.Argument(min=-1000, max=1000)],
-    *,
-    service: ServiceOptions,
+    job: str, to: Annotated[int, typer.Argument(min=-1000, max=1000)], *, service: ServiceOptions
 ) -> None:
     """Change the priority of a queued job.
 

@@ -52,10 +52,7 @@ def serve(
         configure_logging(settings.log_level, settings.log_format)
         keep_freed_memory()
         server = ForegroundServer(
-            app,
-            listeners,
-            signals=list_ends(),
-            timeout_graceful_shutdown=LAST_ANSWERS_SECONDS,
+            app, listeners, signals=list_ends(), timeout_graceful_shutdown=LAST_ANSWERS_SECONDS
         )
         server.run()
 

@@ -1,12 +1,11 @@
 """`wavetrim submit`: post products to a service as jobs."""
 
-import contextlib
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final
 
 import typer
 
@@ -17,7 +16,7 @@ from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.cli import display, options
 from wavetrim.service.cli.client import ServiceOptions, find_matrix, store_files
 from wavetrim.service.cli.commands.jobs import wait_for_job
-from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.cli.exits import CommandRefused
 from wavetrim.service.cli.matrix_files import open_matrix
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.operands import check_operands
@@ -30,32 +29,17 @@ _MOST_PRODUCTS: Final = 1000
 """Jobs that the service takes at once."""
 
 _DEFAULTS: Final = NO_OPTIONS.as_dict() | {
-    **{"alpha": 1.0, "beta": 0.0, "verify": False},
-    **{"priority": 0, "storage": "disk"},
+    "alpha": 1.0,
+    "beta": 0.0,
+    "verify": False,
+    "priority": 0,
+    "storage": "disk",
 }
 """Options that need not be sent: a list of many jobs repeats the others for each job."""
 
 
-class _Product(NamedTuple):
-    """What is to be multiplied.
-
-    Attributes:
-        names: The operands "a", "b" and "c" as they were named: files, or ids.
-        line: Where they were named; empty for the command line.
-    """
-
-    names: Mapping[str, str]
-    line: str = ""
-
-    @contextlib.contextmanager
-    def explain(self) -> Iterator[None]:
-        """Say in a refusal within the block which line it is about."""
-        try:
-            yield
-        except (FieldError, FieldProblem) as error:
-            if not self.line:
-                raise
-            raise CommandFailed(f"{self.line}: {error}", ExitCode.REFUSED) from error
+_Names = dict[str, str]
+"""The operands "a", "b" and "c" of a product, as they were named: files, or ids."""
 
 
 def submit(
@@ -115,17 +99,17 @@ def submit(
         "timeout_seconds": timeout,
     }
     asked = {name: value for name, value in asked.items() if value != _DEFAULTS.get(name)}
-    if listed is not None and a is not None:
-        raise CommandFailed("submit takes A and B, or --list FILE, not both", ExitCode.REFUSED)
-    products = [_name_product(a, b)] if listed is None else _read_list(listed)
+    products = _name_product(a, b) if listed is None else _read_list(listed, a)
     if c is not None:
-        products = [one._replace(names={**one.names, "c": c}) for one in products]
+        products = [(where, names | {"c": c}) for where, names in products]
     with service.open() as client:
         found = _find_operands(client, products, product)
         files = {text: one for text, one in found.items() if isinstance(one, Path)}
         with store_files(client, [*files.values()]) as uploaded:
             found |= zip(files, uploaded, strict=True)
-            operands = [{name: found[text] for name, text in one.names.items()} for one in products]
+            operands = [
+                {name: found[text] for name, text in names.items()} for _, names in products
+            ]
             if listed is None:
                 jobs = [client.submit(**(asked | operands[0]))]
             else:
@@ -139,63 +123,66 @@ def submit(
             display.print_json(shown[0] if listed is None else shown)
 
 
-def _name_product(a: str | None, b: str | None) -> _Product:
-    """The product of the command line.
+def _name_product(a: str | None, b: str | None) -> list[tuple[str, _Names]]:
+    """The product of the command line, as a list of one.
 
     Raises:
-        CommandFailed: An operand is missing.
+        CommandRefused: An operand is missing.
     """
     if a is None or b is None:
         missing = "A" if a is None else "B"
-        message = f"{missing} is missing: name two files or matrices, or --list FILE of such pairs"
-        raise CommandFailed(message, ExitCode.REFUSED)
-    return _Product({"a": a, "b": b})
+        raise CommandRefused(
+            f"{missing} is missing: name two files or matrices, or --list FILE of such pairs"
+        )
+    return [("", {"a": a, "b": b})]
 
 
-def _read_list(file: Path) -> list[_Product]:
-    """A product for each line of a list that is not empty.
+def _read_list(file: Path, a: str | None) -> list[tuple[str, _Names]]:
+    """A product for each line that is not empty: where it is, for refusals, and its names.
 
     Raises:
-        CommandFailed: A line has not two names, or the list is empty or too long.
+        CommandRefused: A line has not two names, the list is empty or too long, or A is named, too.
     """
+    if a is not None:
+        raise CommandRefused("submit takes A and B, or --list FILE, not both")
     products = []
     for number, line in enumerate(file.read_text(errors="replace").splitlines(), start=1):
         try:
             names = shlex.split(line, comments=True)
         except ValueError:  # a quote that does not end
             names = [line]
+        where = f"{file}, line {number}"
         if names and len(names) != 2:
             limit = "two names, of A and B; one with spaces is in quotes"
-            message = f"{file}, line {number} is {line!r}; it must be {limit}"
-            raise CommandFailed(message, ExitCode.REFUSED)
+            raise CommandRefused(f"{where} is {line!r}; it must be {limit}")
         if names:
-            products.append(_Product(dict(zip("ab", names, strict=True)), f"{file}, line {number}"))
+            products.append((f"{where}: ", dict(zip("ab", names, strict=True))))
     if not 1 <= len(products) <= _MOST_PRODUCTS:
-        message = f"{file} has {len(products)} products; it must have 1 to {_MOST_PRODUCTS}"
-        raise CommandFailed(message, ExitCode.REFUSED)
+        limit = f"1 to {_MOST_PRODUCTS}"
+        raise CommandRefused(f"{file} has {len(products)} products; it must have {limit}")
     return products
 
 
 def _find_operands(
-    client: Client, products: Iterable[_Product], asked: options.ProductOptions
+    client: Client, products: Iterable[tuple[str, _Names]], asked: options.ProductOptions
 ) -> dict[str, Matrix | Path]:
     """The operands by what they were named, stored or files, once those of each product fit.
 
     Raises:
-        CommandFailed: Those of a line do not.
-        FieldError: One is neither a file nor what may be an id.
-        FieldProblem: One is a file, but not of a matrix; or they do not fit together.
+        CommandRefused: One is neither a file nor what may be an id, or is a file but not of a
+            matrix; or those of a product do not fit together.
     """
     found: dict[str, Matrix | Path] = {}
     known: dict[str, Operand] = {}
-    for product in products:
-        with product.explain():
-            for name, text in product.names.items():
+    for where, names in products:
+        try:
+            for name, text in names.items():
                 if text not in known:
                     known[text], found[text] = _find_operand(client, _NAMES[name], text)
-            a, b, *c = (known[text] for text in product.names.values())
-            addend = c[0] if c else None
-            check_operands(a, b, addend, alpha=asked.alpha, beta=asked.beta)
+            a, b, *c = (known[text] for text in names.values())
+            check_operands(a, b, c[0] if c else None, alpha=asked.alpha, beta=asked.beta)
+        except (FieldError, FieldProblem) as error:
+            raise CommandRefused(f"{where}{error}") from error
     return found
 
 
