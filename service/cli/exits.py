@@ -116,7 +116,7 @@ def _tell_way_out(error: Exception) -> str:
         case SSLCertVerificationError():
             way = "SSL_CERT_FILE names the certificate of its authority"
         case RemoteDisconnected() if error.url.startswith("http:"):
-            way = "if it speaks https, the address must say so"
+            way = "if it speaks https, begin the address with https://"
         case _:
             return ""
     return f"; {way}"

@@ -72,8 +72,8 @@ class SplitOptions:
             in the order of k), library (as NumPy's), float32 or float64 (errors as of that type,
             tensor cores allowed).
         sms (COUNT; all): Multiprocessors that the GPU part may use, from 1.
-        devices (LIST; all): GPUs that may be used: none, or indices such as 0,1. In 0+1 GPU 0
-            computes, and the link of GPU 1 carries a part of the bytes.
+        devices (LIST; all): GPUs that may be used: none, or indices such as 0,1. With 0+1, GPU 0
+            computes, and a part of its bytes goes over the link of GPU 1.
     """
 
     kernel: str = "auto"
@@ -107,7 +107,7 @@ class ProductOptions(SplitOptions):
 
     Product:
         alpha: Factor of the product.
-        beta: Factor of C0; at 0 C0 is not read.
+        beta: Factor of C0; with 0, C0 is not read.
 
     Options:
         verify: Check the product before it is kept.

@@ -35,18 +35,18 @@ def backup(folder: Path, *, data_dir: DataDir = None) -> None:
         typer.echo(f"not copied: matrix {matrix_id}: {reason}", err=True)
     typer.echo(
         f"copied {done.copied}, kept {done.kept}, removed {done.removed} matrices"
-        + ("" if done.has_database else "; the database is its server's: pg_dump copies it")
+        + ("" if done.has_database else "; the database is on its own server: copy it by pg_dump")
     )
     if done.damaged:
         raise CommandFailed(f"{len(done.damaged)} matrices are damaged and not in the backup")
 
 
 def adopt(*, data_dir: DataDir = None) -> None:
-    """Register the matrices of a data folder in the database in use.
+    """Register a data folder's matrices in the database in use.
 
-    Both get the same id. For a data folder whose database was lost or replaced, and for files that
-    a start has moved to `lost`. Files that are not whole .npy files stay as they are. The service
-    must not run.
+    Use it if the folder's database was lost or replaced, or if the service moved files to `lost`
+    when it started. Folder and database get the same id. Files that are not whole .npy files stay
+    as they are. The service must not run.
 
     Example:
         wavetrim adopt

@@ -43,7 +43,7 @@ def demo(
     nodes: Annotated[int, typer.Option(min=0)] = 0,
     api_key: options.ApiKey = None,
 ) -> None:
-    """Multiply two matrices by a service that is started for it, and check them.
+    """Start a service, multiply two matrices by it, and check the product.
 
     The product is compared with NumPy's. It prints the plan (F, tile, waves), predicted and
     measured seconds, and PASSED or FAILED. No process and no file is left behind, even after
@@ -53,7 +53,7 @@ def demo(
         size: M, N and K, if they are not given.
 
     Options:
-        runs: How often to post the job; the first pays for start-up.
+        runs: How often to post the job; the first run includes start-up.
 
     Service:
         url (; one is started for the demo): Address of a running service.

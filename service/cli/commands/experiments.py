@@ -46,8 +46,8 @@ _Stride = Annotated[int | None, typer.Option(min=1, show_default="16 more than t
 def probe(name: str | None = None, *, out: _Out = _PROBE_OUT) -> None:
     """Measure one part of this machine: memory, links, kernels or CPU.
 
-    Prints tables and writes them as Markdown, CSV and PNG, with the reference's figures if there
-    are any. Without NAME it lists what can be measured.
+    Tables are printed and written as Markdown, CSV and PNG. Without NAME it lists what can be
+    measured.
 
     Options:
         name (NAME; list them): What to measure.
@@ -66,9 +66,10 @@ def probe(name: str | None = None, *, out: _Out = _PROBE_OUT) -> None:
 
 
 def reproduce() -> None:
-    """Run an experiment of the reference programs on this GPU.
+    """Repeat an experiment of the course that wavetrim grew from.
 
-    Its results are written as Markdown, CSV and PNG, with the reference's own figures.
+    It needs a GPU. Tables are printed and written as Markdown, CSV and PNG, with the figures that
+    the course had (the reference's).
     """
 
 

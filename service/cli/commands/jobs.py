@@ -187,7 +187,7 @@ def describe_job(job: JobStatus) -> Group:
         shown.append(Text(f"labels: {', '.join(job.labels)}"))
     if job.expected is not None:
         first, last = map(_show_time, job.expected.ends_between)
-        shown.append(Text(f"{_tell_end(job)}, with 90% between {first} and {last}"))
+        shown.append(Text(f"{_tell_end(job)}, nine times in ten between {first} and {last}"))
         shown.append(Text(job.expected.reason))
     if job.plan is not None:
         shown.append(display.make_plan_table(job.plan, job.plan["f"] + job.plan["gpu_rows"]))

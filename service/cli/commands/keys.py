@@ -41,8 +41,8 @@ class QuotaOptions:
     Quotas:
         max_stored_bytes (SIZE; none): The most that its matrices may take, such as 20GiB.
         max_queued_jobs (COUNT; none): The most of its jobs that may wait.
-        max_bytes_in_flight (SIZE; none): The most that its uploads, products in one call and leases
-            may hold at once.
+        max_bytes_in_flight (SIZE; none): The most memory that its uploads, products in one call
+            and leases may take at once.
     """
 
     max_stored_bytes: str | None = None
@@ -60,9 +60,9 @@ class QuotaOptions:
 
 
 def keys() -> None:
-    """Keys of several callers, each with a name, scopes and quotas.
+    """Make, list and revoke keys of callers, each with a name, scopes and quotas.
 
-    A running service notices changes within a second or two. The database stores only their hashes.
+    A running service notices changes within two seconds. The database stores only hashes of keys.
     """
 
 
@@ -73,11 +73,12 @@ def add(
     quotas: QuotaOptions,
     data_dir: DataDir = None,
 ) -> None:
-    """Make a key and print it, once. From then on every call needs one.
+    """Make a key and print it, this once. From then on every call of the service needs a key.
 
     Options:
         name (NAME): Name of the caller.
-        scope (SCOPE): read (look), compute (store, compute, remove) or admin (all); several times.
+        scope (SCOPE): read (look), compute (store, compute, remove) or admin (all); may be
+            repeated.
 
     Example:
         wavetrim keys add ada --max-queued-jobs 10
@@ -93,7 +94,7 @@ def add(
 
 
 def limit(name: str, *, quotas: QuotaOptions, data_dir: DataDir = None) -> None:
-    """Change quotas of a key; those that are not named stay, "none" removes one.
+    """Change quotas of a key. "none" removes a quota; those that are not named stay.
 
     Example:
         wavetrim keys limit ada --max-stored-bytes 20GiB
@@ -113,14 +114,14 @@ def list_(*, data_dir: DataDir = None) -> None:
     """
     with _open(data_dir) as database:
         for key in list_keys(database):
-            state = "" if key.revoked_at is None else f"  revoked {_show(key.revoked_at)}"
-            scopes = ",".join(sorted(key.tenant.scopes))
-            quotas = "".join(f"  {one}" for one in _show_quotas(key.tenant.quota))
-            typer.echo(f"{key.tenant.name}  {scopes}  made {_show(key.created_at)}{state}{quotas}")
+            revoked = [] if key.revoked_at is None else [f"revoked {_show(key.revoked_at)}"]
+            scopes, made = ",".join(sorted(key.tenant.scopes)), f"made {_show(key.created_at)}"
+            quotas = _show_quotas(key.tenant.quota)
+            typer.echo("  ".join((key.tenant.name, scopes, made, *revoked, *quotas)))
 
 
 def renew(name: str, *, data_dir: DataDir = None) -> None:
-    """Make another key for a name and print it, once. The old one is refused from then on.
+    """Make a new key for a name and print it, this once. The old key is refused from then on.
 
     Example:
         wavetrim keys renew ada
@@ -130,7 +131,7 @@ def renew(name: str, *, data_dir: DataDir = None) -> None:
 
 
 def revoke(name: str, *, data_dir: DataDir = None) -> None:
-    """Refuse a key from now on. Its name cannot be used again, and what belongs to it stays.
+    """Refuse a key from now on. Its matrices and jobs stay; its name cannot be used again.
 
     Example:
         wavetrim keys revoke ada

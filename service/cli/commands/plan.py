@@ -37,12 +37,12 @@ def plan(
 ) -> None:
     """Show how C = A·B would be split, and why: F, waves, predicted seconds.
 
-    Nothing is computed, and the GPU need not be here: `wavetrim devices` lists the presets. Beside
-    a preset the CPU is this machine's, as it was calibrated or is estimated.
+    Nothing is computed, and the GPU need not be here: `wavetrim devices` lists the presets. With a
+    preset the CPU is still this machine's, calibrated or estimated.
 
     Options:
         device (; this machine): GPU to plan for: a local one (cuda:0, name, UUID), a preset,
-            several of one (H200 x2), or cpu.
+            several of one kind (H200 x2), or cpu.
         timeline: Show when copies, kernels and the CPU are at work.
 
     What if:

@@ -35,7 +35,7 @@ def serve(
     Options:
         host (; 127.0.0.1): Address to listen on.
         port (; 8000): Port to listen on; 0 takes a free one.
-        log_level (; info): debug, which logs every request, info, warning or error.
+        log_level (; info): debug (logs every request), info, warning or error.
 
     Example:
         wavetrim serve
@@ -60,9 +60,9 @@ def serve(
 def health() -> None:
     """Exit with 0 if this machine's service is ready, and with 4 if not.
 
-    For the health checks of containers. Where the service listens is read from the same settings
-    as by `wavetrim serve`: the Unix socket if there is one, else host and port. A certificate is
-    not checked: it is not for this address.
+    For the health checks of containers. It reads the same settings as `wavetrim serve`, and asks at
+    the Unix socket if there is one, else at host and port. The certificate is not checked, as it is
+    for another address.
 
     Example:
         wavetrim health

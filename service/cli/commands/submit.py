@@ -60,8 +60,8 @@ def submit(
     """Upload matrices, post products of them as jobs, and print their ids.
 
     The result of an earlier job can be an operand: give its matrix id, which `wavetrim status JOB`
-    shows, in place of a file. With --list there is a job for each line of a file, and all other
-    options are those of every job. All jobs are posted, or none. If they are refused, or the
+    shows, in place of a file. With --list there is a job for each line of a file, and the other
+    options apply to each job. All jobs are posted, or none. If they are refused, or the
     command is interrupted before they are posted, the uploaded matrices are removed again.
 
     Options:
@@ -70,8 +70,8 @@ def submit(
         listed (FILE): Post a job for each line: A, a space, B. A comment begins with #.
         priority: A job with a higher priority goes before your other jobs.
         label (LABEL): A name to list and cancel jobs by; may be repeated.
-        deadline (TIME): When the job must have ended, such as 2026-03-01T18:00; refused if it
-            cannot be.
+        deadline (TIME): Time by which the job must end, such as 2026-03-01T18:00. A job that would
+            end later is refused.
         timeout (SECONDS; the service's limit): How long the job may run.
         storage: Where the result is kept: disk, or memory until the service ends.
         wait: Wait until the job has ended.
