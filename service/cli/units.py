@@ -1,5 +1,7 @@
 """Seconds, bytes and rates in words: three digits and a unit."""
 
+from wavetrim.scheduler.errors import FieldError
+
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
@@ -24,14 +26,21 @@ def format_bytes(count: int) -> str:
     raise AssertionError("the last unit takes every size")
 
 
-def read_size(text: str) -> int:
-    """A size such as "2GiB" in bytes; -1 if it is none."""
+def read_size(field: str, text: str) -> int:
+    """A size such as "2GiB" in bytes.
+
+    Raises:
+        FieldError: It is none.
+    """
     from pydantic import ByteSize, TypeAdapter, ValidationError  # plans do without
 
     try:
-        return int(TypeAdapter(ByteSize).validate_python(text))
+        size_bytes = int(TypeAdapter(ByteSize).validate_python(text))
     except ValidationError:
-        return -1
+        size_bytes = -1
+    if not 0 <= size_bytes < 2**63:
+        raise FieldError(field, text, "a size such as 20GiB")
+    return size_bytes
 
 
 def format_gflops(gflops: float) -> str:

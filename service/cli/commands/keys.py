@@ -160,15 +160,14 @@ def _open(data_dir: Path | None) -> Iterator[Engine]:
 
 
 def _read_most(name: str, text: str) -> int | None:
+    option = f"--{name.replace('_', '-')}"
     if text == "none":
         return None
-    if name == "max_queued_jobs":
-        most, words = int(text) if text.isdecimal() else -1, "a count"
-    else:
-        most, words = read_size(text), "a size such as 20GiB"
-    if not 0 <= most < 2**63:
-        raise FieldProblem(f"--{name.replace('_', '-')}", text, f"{words}, or none")
-    return most
+    if name != "max_queued_jobs":
+        return read_size(option, text)
+    if not text.isdecimal() or int(text) >= 2**63:
+        raise FieldProblem(option, text, "a count, or none")
+    return int(text)
 
 
 def _show_quotas(quota: Quota) -> Iterator[str]:
