@@ -3,7 +3,7 @@
 A section has a line for each::
 
     Options:
-        job ([JOB]): Id of a job.
+        job (JOB): Id of a job.
         limit (COUNT; 20): The most jobs to list.
 
 A parameter before the star is an argument, one after it an option. In parentheses is the name of

@@ -39,10 +39,10 @@ def calibrate(*, profile_dir: Path | None = None, force: bool = False) -> None:
 
     It takes about 10 s for each model of GPU, and some seconds for each further GPU.
 
-    Later plans use this profile: those of the service from the next job on. It holds for this GPU,
-    driver, libraries and number of threads. The same product is timed before and after: if its
-    runs differ by more than 15%, predictions may be off by as much, and an existing profile is
-    kept.
+    What was measured is the profile that later plans use; a running service uses it from its next
+    job on. It is for this GPU, driver, libraries and number of threads. The same product is timed
+    before and after: if its runs differ by more than 15%, predictions may be off by as much, and an
+    existing profile is kept.
 
     Options:
         force: Store the profile even if runs differ by more than 15%.

@@ -44,8 +44,8 @@ def jobs(
 ) -> None:
     """List the latest jobs.
 
-    A queued job shows how many jobs go before it; each job that has not ended, when it should end.
-    `wavetrim status JOB` says how certain that is, and why.
+    The list shows how many jobs go before a queued one, and when a job should end. `wavetrim status
+    JOB` says how certain that is, and why.
 
     Options:
         label (LABEL; all): List only jobs with this label; if repeated, those with all labels.
@@ -71,7 +71,7 @@ def status(
     """Show one job, or list the latest ones.
 
     Options:
-        job ([JOB]; the latest jobs): Id of a job.
+        job (JOB; the latest jobs): Id of a job.
 
     Example:
         wavetrim status --limit 5
@@ -114,7 +114,7 @@ def cancel(
     A queued job ends at once, a running one as soon as the engine lets it go.
 
     Options:
-        job ([JOB]): Id of a job.
+        job (JOB): Id of a job.
         label (LABEL): Cancel all jobs with this label that have not ended; if repeated, those with
             all labels.
 

@@ -57,9 +57,9 @@ def node(
 
     Example:
         ray get-auth-token --generate
-        wavetrim node --head --host 10.0.0.1
-        wavetrim node --address 10.0.0.1:6379 --host 10.0.0.2
-        WAVETRIM_RAY_ADDRESS=10.0.0.1:6379 wavetrim serve
+        wavetrim node --head --host 10.0.0.1                   # the first machine
+        wavetrim node --address 10.0.0.1:6379 --host 10.0.0.2  # each other machine
+        WAVETRIM_RAY_ADDRESS=10.0.0.1:6379 wavetrim serve      # the first machine
     """
     _check_address(address, port, head=head, calibrate=calibrate)
     store = None if store_bytes is None else read_size("--store-bytes", store_bytes)
