@@ -36,9 +36,38 @@ class ServiceOptions:
     url: options.Url = options.LOCAL_URL
     api_key: options.ApiKey = None
 
-    def open(self) -> contextlib.AbstractContextManager[Client]:
-        """A client of the service; raises what `open_client` raises."""
-        return open_client(self.url, self.api_key)
+    @contextlib.contextmanager
+    def open(self) -> Iterator[Client]:
+        """A client of the service, with the key that is given or in the environment's file.
+
+        Raises:
+            CommandRefused: The address or the key (which is not shown) cannot be one, the key's
+                file cannot be read, or the block asks for an id that is not there.
+        """
+        key = self._find_key()
+        try:
+            opened = Client(self.url, api_key=key)
+        except ValueError as error:
+            raise CommandRefused(f"--{error}") from error
+        with opened as client:
+            try:
+                yield client
+            except NotFound as error:
+                raise CommandRefused(_explain_missing(client, error)) from error
+
+    def _find_key(self) -> str | None:
+        key, name, path = self.api_key, "--api-key", os.environ.get(_KEY_FILE)
+        try:
+            if key is None and path:
+                key, name = read_key_file(Path(path)), _KEY_FILE
+        except ValueError as error:
+            raise CommandRefused(f"{_KEY_FILE}: {error}") from error
+        try:
+            if key is not None:
+                check_api_key(key, name)
+        except ValueError as error:
+            raise CommandRefused(str(error)) from error
+        return key
 
     def show(self, document: object, shown: RenderableType) -> None:
         """Print a document as JSON if that is asked for, else words or a table."""
@@ -48,37 +77,6 @@ class ServiceOptions:
             typer.echo(shown)
         else:
             display.open_output().print(shown)
-
-
-@contextlib.contextmanager
-def open_client(url: str, api_key: str | None) -> Iterator[Client]:
-    """A client of the service at `url`, with the key that is given or in the environment's file.
-
-    Raises:
-        CommandRefused: It is no address, the key cannot be one (it is not shown), or its file
-            cannot be read; or the block asks for an id that is not there.
-    """
-    name, path = "--api-key", os.environ.get(_KEY_FILE)
-    if api_key is None and path:
-        name = _KEY_FILE
-        try:
-            api_key = read_key_file(Path(path))
-        except ValueError as error:
-            raise CommandRefused(f"{_KEY_FILE}: {error}") from error
-    try:
-        if api_key is not None:
-            check_api_key(api_key, name)
-    except ValueError as error:
-        raise CommandRefused(str(error)) from error
-    try:
-        opened = Client(url, api_key=api_key)
-    except ValueError as error:
-        raise CommandRefused(f"--{error}") from error
-    with opened as client:
-        try:
-            yield client
-        except NotFound as error:
-            raise CommandRefused(_explain_missing(client, error)) from error
 
 
 def _explain_missing(client: Client, error: NotFound) -> str:
