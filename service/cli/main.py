@@ -101,9 +101,10 @@ def load_command(name: str) -> Any:
     if commands is None:
         _register(loaded, name, command)
         return typer.main.get_command(loaded)
-    examples = [_register(loaded, each, one) for each, one in commands.items()]
-    words, epilog = read_docstring(command).words, _head("\n".join(examples))
-    loaded.callback(help=words, epilog=epilog, no_args_is_help=True)(command)
+    examples = "\n".join(_register(loaded, each, one) for each, one in commands.items())
+    each_line_once = "\n".join(dict.fromkeys(examples.splitlines()))
+    words = read_docstring(command).words
+    loaded.callback(help=words, epilog=_head(each_line_once), no_args_is_help=True)(command)
     return typer.main.get_command(loaded)
 
 

@@ -15,6 +15,7 @@ from typing import Final
 import typer
 from sqlalchemy import Engine
 
+from wavetrim.service.cli.exits import CommandRefused
 from wavetrim.service.cli.machine import load_settings
 from wavetrim.service.cli.options import DataDir
 from wavetrim.service.cli.units import format_bytes, read_size
@@ -81,7 +82,7 @@ def add(
             repeated.
 
     Example:
-        wavetrim keys add ada --max-queued-jobs 10
+        wavetrim keys add ada
     """
     if not _NAME.fullmatch(name):
         raise FieldProblem("name", name, "1 to 64 letters, digits, dots, dashes, _ and @")
@@ -97,11 +98,12 @@ def limit(name: str, *, quotas: QuotaOptions, data_dir: DataDir = None) -> None:
     """Change quotas of a key. "none" removes a quota; those that are not named stay.
 
     Example:
+        wavetrim keys add ada
         wavetrim keys limit ada --max-stored-bytes 20GiB
     """
     most = quotas.read()
     if not most:
-        raise FieldProblem("quotas", "none named", "--max-stored-bytes or another one")
+        raise CommandRefused("keys limit takes a quota, such as --max-stored-bytes 20GiB")
     with _open(data_dir) as database:
         limit_key(database, name, most)
 
@@ -124,6 +126,7 @@ def renew(name: str, *, data_dir: DataDir = None) -> None:
     """Make a new key for a name and print it, this once. The old key is refused from then on.
 
     Example:
+        wavetrim keys add ada
         wavetrim keys renew ada
     """
     with _open(data_dir) as database:
@@ -134,6 +137,7 @@ def revoke(name: str, *, data_dir: DataDir = None) -> None:
     """Refuse a key from now on. Its matrices and jobs stay; its name cannot be used again.
 
     Example:
+        wavetrim keys add ada
         wavetrim keys revoke ada
     """
     with _open(data_dir) as database:
