@@ -30,6 +30,7 @@ import typer
 
 from wavetrim.scheduler.errors import FieldError, PlanError
 from wavetrim.scheduler.options import PlanOptions, check_devices, find_accuracy
+from wavetrim.service.cli.exits import CommandRefused
 
 LOCAL_URL: Final = "http://127.0.0.1:8000"
 """Where `wavetrim serve` listens by default."""
@@ -117,15 +118,21 @@ class ProductOptions(SplitOptions):
     beta: float = 0.0
     verify: bool = False
 
-    def read(self) -> PlanOptions:
+    def read(self, c: object = None) -> PlanOptions:
         """The options for the planner.
+
+        Args:
+            c: C0, if it is given.
 
         Raises:
             PlanError: One is not valid for any product.
             FieldError: A factor is infinite or NaN.
+            CommandRefused: C0 is needed, and not given.
         """
         plan = SplitOptions.read(self)
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             if not math.isfinite(value):
                 raise FieldError(name, value, "a finite number")
+        if self.beta and c is None:
+            raise CommandRefused(f"--beta is {self.beta:g}, so C0 is needed: --c C0.npy gives it")
         return plan

@@ -12,7 +12,7 @@ from wavetrim.service.cli.display import make_list
 from wavetrim.service.cli.units import format_seconds
 
 _MOST_WAVES: Final = 14
-"""Values of F at which a wave ends, of which a row of the table is made; chosen."""
+"""The most rows of waves; chosen."""
 
 _BAR: Final = 24
 """Characters of the longest bar; chosen."""

@@ -83,13 +83,7 @@ def calibrate(*, profile_dir: Path | None = None, force: bool = False) -> None:
 
 
 def _time_product(executor: Executor, profile: MachineProfile, runs: Runs) -> None:
-    """Add some runs of a product on the CPU and, if there is one, the GPU.
-
-    Args:
-        executor: Computes them.
-        profile: What plans are made from; F is given, so it hardly matters.
-        runs: The runs so far.
-    """
+    """Add some runs of a product on the CPU and, if there is one, the GPU."""
     problem = GemmProblem(_SIDE, _SIDE, _SIDE)
     a = np.ones((_SIDE, _SIDE), np.float32)
     c = np.empty_like(a)

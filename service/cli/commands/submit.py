@@ -88,7 +88,7 @@ def submit(
     """
     if storage not in ("disk", "memory"):
         raise typer.BadParameter(f"it is {storage!r}; it must be disk or memory")
-    asked = product.read().as_dict() | {
+    asked = product.read(c).as_dict() | {
         "alpha": product.alpha,
         "beta": product.beta,
         "verify": product.verify,
