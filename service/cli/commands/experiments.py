@@ -201,14 +201,7 @@ def read_numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
 def _measure(
     name: str, out: Path, run: Callable[..., Report], *arguments: object, needs_gpu: bool = True
 ) -> None:
-    """Measure with a progress bar, after checking that the results can be drawn and written.
-
-    Args:
-        name: What is measured.
-        out: Folder of the files.
-        run: Measures this machine, with the arguments.
-        arguments: What follows the machine.
-        needs_gpu: Whether it measures a GPU.
+    """Measure with a progress bar, if the results can be drawn and written: run(bench, *arguments).
 
     Raises:
         DeviceUnavailable: There is no GPU; the message says what is missing.
