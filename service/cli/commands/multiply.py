@@ -43,7 +43,7 @@ def multiply(
         python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"
         wavetrim multiply A.npy B.npy -o C.npy --verify
     """
-    plan = asked.read()
+    plan = asked.read(c)
     left, right = open_matrix(a), open_matrix(b)
     addend = None if c is None else open_matrix(c)
     problem, stack = check_operands(left, right, addend, alpha=asked.alpha, beta=asked.beta)
