@@ -25,7 +25,7 @@ from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.live import LiveJob, LiveJobs
 from wavetrim.service.jobs.order import Waits
-from wavetrim.service.jobs.past import LEAST_AHEAD, Span
+from wavetrim.service.jobs.past import LEAST_AHEAD, Past, Span
 from wavetrim.service.jobs.queue import Queue
 
 KEPT_SECONDS: Final = 0.25
@@ -61,8 +61,10 @@ class Ends:
     """
 
     def __init__(self, engines: EngineQueue, live: LiveJobs) -> None:
-        self._engines, self._past = engines, engines.past
-        self._live = live
+        self._engines, self._live = engines, live
+        # Those that the service computes itself take what commits take, the others what products
+        # take: answers about both are not off alike.
+        self._pasts = {True: Past(), False: engines.past}
         self._brief_seconds = _BRIEF_SECONDS
         self._last_brief = 0.0
 
@@ -105,7 +107,7 @@ class Ends:
                 begins = Span(*map(max, begins, told.ends))
         begins = _delay(begins, own_seconds)
         results = "result of 1 job" if len(before) == 1 else f"results of {len(before)} jobs"
-        reason = f"waits for the {results}{self._note}"
+        reason = f"waits for the {results}{_note(self._pasts[False])}"
         ends = _delay(begins, max(LEAST_AHEAD, job.attempt.predicted_seconds))
         return Expected(len(before), begins, ends, reason)
 
@@ -125,14 +127,15 @@ class Ends:
             gap = ended_at - max(self._last_brief, attempt.since)
             self._brief_seconds += _BRIEF_WEIGHT * (max(0.0, gap) - self._brief_seconds)
             self._last_brief = ended_at
-        elif attempt.ended_at is not None:
-            self._past.learn_trail(attempt.kind, ended_at - attempt.ended_at)
+        past = self._pasts[one.is_inline]
+        if attempt.ended_at is not None:
+            past.learn_trail(attempt.kind, ended_at - attempt.ended_at)
         if one.told is None:
             return
         told = one.told
         if not told.ahead_seconds and not one.is_inline:
-            self._past.learn_lead(begun_at - told.at)
-        self._past.learn_end((told.at, told.begin, told.end), begun=begun_at, ended=ended_at)
+            past.learn_lead(begun_at - told.at)
+        past.learn_end((told.at, told.begin, told.end), begun=begun_at, ended=ended_at)
 
     def _look(self, one: LiveJob) -> Expected:
         """Find an answer anew; the first one is what was told, unless no engine was there yet."""
@@ -144,7 +147,7 @@ class Ends:
 
     def _find(self, job: Attempt, is_brief: bool) -> Answer:
         """The answer about a job that waits."""
-        now, past = read_clock(), self._past
+        now, past = read_clock(), self._pasts[is_brief]
         if is_brief:
             queue, running = self._live.brief, list[Attempt]()
             left_seconds = self._brief_seconds * sum(one.is_inline for one in self._live.running)
@@ -163,7 +166,7 @@ class Ends:
             all_ = ahead.own + ahead.others + len(running)
             reason = describe_wait(own, all_ - own, self._engines.devices)
         spans = past.calibrate(now, begin, end)
-        expected = Expected(ahead.own + ahead.others, *spans, reason + self._note)
+        expected = Expected(ahead.own + ahead.others, *spans, reason + _note(past))
         return Answer(now, ahead.seconds, begin, end, expected)
 
     def _find_ahead(
@@ -196,20 +199,20 @@ class Ends:
             seconds = self._brief_seconds
             if queue is not self._live.brief:
                 first = attempts[0]
-                seconds = self._past.find_seconds(first.kind, first.predicted_seconds)
+                seconds = self._pasts[False].find_seconds(first.kind, first.predicted_seconds)
             groups.append(make_group(attempts, seconds, step))
         return sorted(groups, key=_find_stretch)
 
     def _find_left(self, attempt: Attempt, now: float) -> float:
         """What is left of a product that runs; a late one goes on for as long as it is late."""
-        seconds = self._past.find_seconds(attempt.kind, attempt.predicted_seconds)
+        seconds = self._pasts[False].find_seconds(attempt.kind, attempt.predicted_seconds)
         began_at = attempt.begun_at or attempt.sent_at or now
         return max(LEAST_AHEAD, abs(seconds - (now - began_at)))
 
     def _tell_running(self, one: LiveJob, now: float, started_at: float) -> Expected:
         """The answer about a job that runs, or whose result is written."""
-        attempt = one.attempt
-        trail = self._past.find_trail(attempt.kind)
+        attempt, past = one.attempt, self._pasts[one.is_inline]
+        trail = past.find_trail(attempt.kind)
         if one.is_inline:
             end, reason = now + self._brief_seconds, "is computed by the service itself"
         elif attempt.ended_at is not None:
@@ -217,18 +220,18 @@ class Ends:
         else:
             left = self._find_left(attempt, now)
             end, reason = now + left + trail, f"runs on {self._engines.devices}"
-        _, ends = self._past.calibrate(now, now, end)
+        _, ends = past.calibrate(now, now, end)
         begins = Span(started_at, started_at, started_at)
-        return Expected(0, begins, ends, reason + self._note)
-
-    @property
-    def _note(self) -> str:
-        return _YOUNG if self._past.is_young else ""
+        return Expected(0, begins, ends, reason + _note(past))
 
 
 def _count_abreast(running: Sequence[Attempt]) -> int:
     """How many products run at once: those that wait at an engine for its devices do not."""
     return max(1, sum(attempt.begun_at is not None for attempt in running))
+
+
+def _note(past: Past) -> str:
+    return _YOUNG if past.is_young else ""
 
 
 def _delay(span: Span, seconds: float) -> Span:
