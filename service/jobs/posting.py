@@ -20,11 +20,11 @@ from wavetrim.service.jobs.operands import (
     check_operands,
     find_operand,
     find_result,
+    find_stack,
     list_ids,
 )
 from wavetrim.service.jobs.request import JobOperand, JobRequest, make_product
-from wavetrim.service.jobs.stacks import find_stack
-from wavetrim.service.jobs.table.adding import find_key
+from wavetrim.service.jobs.table.changes import find_key
 from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.telemetry.trace import trace_parent

@@ -22,7 +22,7 @@ from wavetrim.service.jobs.job import MOST_TRIES, Job
 from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.live import JobParts, LiveJob
 from wavetrim.service.jobs.operands import find_matrices
-from wavetrim.service.jobs.table.ending import Success
+from wavetrim.service.jobs.table.changes import Success
 from wavetrim.service.jobs.work import Work, check_files, find_changed, prepare
 from wavetrim.service.storage.database.shared_commits import Together
 from wavetrim.service.storage.errors import StorageFailed, StorageFull

@@ -12,8 +12,7 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.service.engine.cluster import ClusterNode
 from wavetrim.service.engine.fleet import Fleet
-from wavetrim.service.jobs.lanes.attempt import Attempt
-from wavetrim.service.jobs.lanes.load import EngineRun, Load
+from wavetrim.service.jobs.lanes.attempt import Attempt, EngineRun, Load
 from wavetrim.service.jobs.plans import Plans
 
 NODE_RUNS: Final = 2

@@ -18,10 +18,9 @@ from wavetrim.scheduler.engine.messages import FINAL_TYPES, Message
 from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
 from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.fleet import AnyEngine, Fleet
-from wavetrim.service.jobs.lanes.attempt import Attempt, resolve
+from wavetrim.service.jobs.lanes.attempt import Attempt, EngineRun, Load, resolve
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes, LaneState
-from wavetrim.service.jobs.lanes.load import EngineRun, Load
 from wavetrim.service.jobs.past import Past
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.queue import Queue

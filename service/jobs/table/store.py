@@ -13,10 +13,8 @@ from sqlalchemy import Connection, Engine, delete, select
 from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.table.adding import add_jobs, find_first
-from wavetrim.service.jobs.table.ending import Endings
-from wavetrim.service.jobs.table.listing import JobReader, list_unfinished
-from wavetrim.service.jobs.table.rows import change_row, describe_job
+from wavetrim.service.jobs.table.changes import Endings, add_jobs, find_first
+from wavetrim.service.jobs.table.rows import JobReader, change_row, describe_job, list_unfinished
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.shared_commits import CommitLost, SharedCommits, Together
 from wavetrim.service.storage.database.tables import jobs

@@ -13,7 +13,7 @@ from tests.service.drafts import begin_draft, keep_matrix, run
 from wavetrim.service.jobs.errors import JobNotFound, JobStateConflict, OperandEnded
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.request import JobRequest
-from wavetrim.service.jobs.table.ending import Success
+from wavetrim.service.jobs.table.changes import Success
 from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.database.database import reading

@@ -21,8 +21,7 @@ from wavetrim.service.jobs.errors import (
     OperandNotFound,
 )
 from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
-from wavetrim.service.jobs.table.adding import find_key
-from wavetrim.service.jobs.table.ending import Endings, Success
+from wavetrim.service.jobs.table.changes import Endings, Success, find_key
 from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.errors import MatrixInUse, MatrixNotFound
