@@ -186,6 +186,12 @@ class Dispatcher:
         self.live.update(live, replace(live.job, priority=priority))
         return live.job
 
+    async def get(self, job_id: str, owner: str | None = None) -> Job:
+        """A job of an owner; None for anybody's. Raises JobNotFound if there is none of that id."""
+        if (job := self.live.find_job(job_id, owner)) is None:
+            job = await run_to_end(self.jobs.get, job_id, owner)
+        return job
+
     async def wait(
         self, job_id: str, *, owner: str | None = None, most_seconds: float | None = None
     ) -> Job:
@@ -206,9 +212,7 @@ class Dispatcher:
         clock = asyncio.get_running_loop().time
         until = None if most_seconds is None else clock() + most_seconds
         with self.live.news.listen(job_id=job_id, owner=owner) as listener:
-            job = self.live.find_job(job_id)
-            if job is None or owner not in (None, job.owner):
-                job = await run_to_end(self.jobs.get, job_id, owner)
+            job = await self.get(job_id, owner)
             while not job.state.finished:
                 left_seconds = None if until is None else until - clock()
                 if left_seconds is not None and left_seconds <= 0:

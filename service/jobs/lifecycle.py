@@ -226,10 +226,9 @@ class Lifecycle:
         if ended is None:
             self.start(self._find_end(live))
             return
-        self._live.remove(live)
         self._ends.learn(live, ended)
         self._record(live, ended)
-        self._live.news.tell(ended)
+        self._live.end(live, ended)
         if followers := self._jobs.endings.take(ended.id):
             self.start(self.look_at(followers))
 

@@ -79,7 +79,7 @@ class LiveJobs:
     """All live jobs, by their ids. To be used from one event loop.
 
     Args:
-        begun: Is kept up to date: the jobs that have begun, for those who read rows.
+        jobs: Reads rows, and is told which jobs have begun and ended since.
         news: Hears of each change.
 
     Attributes:
@@ -88,10 +88,10 @@ class LiveJobs:
         running: Those that were taken from a queue.
     """
 
-    def __init__(self, begun: dict[str, Job], news: JobNews) -> None:
+    def __init__(self, jobs: "JobStore", news: JobNews) -> None:
         self._jobs: dict[str, LiveJob] = {}
         self._queued: Counter[str] = Counter()
-        self._begun, self.news = begun, news
+        self._rows, self.news = jobs, news
         self.brief = Queue()
         self.running: set[LiveJob] = set()
 
@@ -114,10 +114,14 @@ class LiveJobs:
         """A job; None if it has ended, or is unknown."""
         return self._jobs.get(job_id)
 
-    def find_job(self, job_id: str) -> Job | None:
-        """A job as it is now; None if it has ended, or is unknown."""
+    def find_job(self, job_id: str, owner: str | None = None) -> Job | None:
+        """A job of an owner as it is now, from memory; None if only its row tells that.
+
+        A job may also have ended a while ago, or wait for others: their ends change its row first.
+        """
         live = self._jobs.get(job_id)
-        return None if live is None else live.job
+        job = self._rows.ended.find(job_id) if live is None else live.job
+        return job if job and owner in (None, job.owner) and not job.awaited else None
 
     def add(self, live: LiveJob) -> None:
         """A job was accepted."""
@@ -130,12 +134,18 @@ class LiveJobs:
             self.reserve(job.owner, -1)
         live.job = job
         if live.has_begun:
-            self._begun[job.id] = job
+            self._rows.running[job.id] = job
         self.news.tell(job)
+
+    def end(self, live: LiveJob, ended: Job) -> None:
+        """A job has ended: tell those who wait for that."""
+        self.remove(live)
+        self._rows.ended.keep(ended.id, ended)
+        self.news.tell(ended)
 
     def remove(self, live: LiveJob) -> None:
         """A job has ended, or begins another life."""
-        self._begun.pop(live.job.id, None)
+        self._rows.running.pop(live.job.id, None)
         for timer in (live.deadline, live.timeout):
             if timer is not None:
                 timer.cancel()

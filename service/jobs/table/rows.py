@@ -24,6 +24,7 @@ from sqlalchemy import (
     update,
 )  # fmt: skip
 
+from wavetrim.kernels.last_used import LastUsed
 from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.clock import read_clock
 from wavetrim.service.cursor import decode_mark, encode_mark
@@ -35,6 +36,9 @@ from wavetrim.service.storage.database.tables import is_owned, job_labels, jobs
 
 _MARK: Final = r"before:([0-9a-f]{32})"
 """A cursor: an id, as a number would tell how many jobs others have posted."""
+
+_MOST_ENDED: Final = 1000
+"""Ended jobs that are kept in memory; chosen: some kilobytes each."""
 
 _OPEN: Final = NO_OPTIONS.as_dict()
 
@@ -173,11 +177,13 @@ class JobReader:
     Attributes:
         running: The jobs that run, by their ids, as their runs know them: newer than their rows.
             One that is queued here has not begun its first try, or its run gives it up and ends.
+        ended: The last jobs that have ended: whoever asks about one soon after needs no statement.
     """
 
     def __init__(self, database: Engine) -> None:
         self._database = database
         self.running: dict[str, Job] = {}
+        self.ended = LastUsed[str, Job](_MOST_ENDED)
 
     def get(self, job_id: str, owner: str | None = None) -> Job:
         """Reads a job.

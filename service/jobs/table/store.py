@@ -236,6 +236,7 @@ class JobStore(JobReader):
         forgotten = 0
         while count := self._forget_batch(before, last_sequence):
             forgotten += count
+            self.ended.clear()
         return forgotten
 
     def _forget_batch(self, before: float, last_sequence: int) -> int:
