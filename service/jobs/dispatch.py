@@ -31,7 +31,8 @@ logger = logging.getLogger(__name__)
 class Dispatcher:
     """Takes jobs in, runs them, and tells waiting callers when they end.
 
-    To be used from one event loop.
+    To be used from one event loop. Where a method takes an `owner`, others' jobs do not exist for
+    it; None stands for everybody.
 
     Args:
         parts: What jobs meet on their way.
@@ -62,7 +63,7 @@ class Dispatcher:
         for job in await run_to_end(self.jobs.requeue_interrupted):
             logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
         # Their tries are counted, as one of them may have ended that service.
-        for job, operands in await run_to_end(self.posting.read_unfinished):
+        for job, operands in await run_to_end(self.posting.read, None):
             self._life.add(self.posting.make_live(job, operands, is_counted=True))
         self._life.start(self._life.predict_anew(self._engine))
         self._life.advance()
@@ -142,13 +143,6 @@ class Dispatcher:
     async def cancel(self, job_id: str, owner: str | None = None) -> Job:
         """Cancel a job: a queued one at once, the running one as soon as the engine lets go.
 
-        Args:
-            job_id: The job.
-            owner: Whose it must be; None for anybody's.
-
-        Returns:
-            The job as it is now.
-
         Raises:
             JobNotFound: There is no job of that id.
             JobStateConflict: The job has succeeded or failed already.
@@ -170,11 +164,6 @@ class Dispatcher:
     async def change_priority(self, job_id: str, priority: int, owner: str | None = None) -> Job:
         """Give a queued job another priority, which counts at once.
 
-        Args:
-            job_id: The job.
-            priority: The new one.
-            owner: Whose it must be; None for anybody's.
-
         Raises:
             JobNotFound: There is no job of that id.
             JobStateConflict: The job runs, or has ended.
@@ -187,7 +176,7 @@ class Dispatcher:
         return live.job
 
     async def get(self, job_id: str, owner: str | None = None) -> Job:
-        """A job of an owner; None for anybody's. Raises JobNotFound if there is none of that id."""
+        """A job as it is now; raises JobNotFound if there is none of that id."""
         if (job := self.live.find_job(job_id, owner)) is None:
             job = await run_to_end(self.jobs.get, job_id, owner)
         return job
@@ -195,15 +184,12 @@ class Dispatcher:
     async def wait(
         self, job_id: str, *, owner: str | None = None, most_seconds: float | None = None
     ) -> Job:
-        """Wait until a job has finished.
+        """Wait until a job has finished, and return it as it is then.
 
         Args:
             job_id: The job.
-            owner: Whose it must be; None for anybody's.
+            owner: Whose it must be.
             most_seconds: How long to wait; None for as long as it takes.
-
-        Returns:
-            The job as it is now.
 
         Raises:
             JobNotFound: There is no job of that id.

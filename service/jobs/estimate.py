@@ -1,21 +1,22 @@
 """What goes before a job, and what is told of it. Pure.
 
 Let the job begin at T. Of its own caller's products those go first whose ratio (`order`) is higher
-at T than the job's. Of every other caller's it is the shortest ones, until that caller was served
-as much as the job's will have been:
+at T than the job's. Of every other caller the shortest products go first, until that caller has
+been served for as long as the job's caller will have been at T:
 
     own(T)    = Σ seconds of own products with ratio(T) > the job's ratio(T)
     others(T) = Σ over callers: Σ seconds, until served ≥ served(own caller) + own(T)
     T         = now + (left + own(T) + others(T)) / abreast
 
 *left* are the seconds that are left of what runs, *abreast* is how many products run at once. T is
-on both sides: it is put in again until it changes little. Then, with what was learned (`past`),
+on both sides, so it is computed again from itself until it changes little. Then, with what was
+learned (`past`),
 
     begin     = max(T, now + lead)
     end       = begin + seconds + trail
 
 What comes later and goes first is not foreseen. The ratios by which earlier answers were off tell
-how much that matters, and widen the interval.
+how much that matters: the interval is as wide as they say.
 """
 
 import math
@@ -29,7 +30,7 @@ from wavetrim.service.jobs.order import LEAST_SECONDS, PRIORITY_DOUBLES, Waits, 
 from wavetrim.service.jobs.past import Span
 
 _MOST_ROUNDS: Final = 3
-"""How often T is put in; chosen: it changes little after that."""
+"""How often T is computed; chosen: it changes little after that."""
 
 _age = attrgetter("since")
 
@@ -177,18 +178,18 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was found of a job that waits, before it was corrected by what was learned, and after.
+    """What was found of a job that waits, and what was told of it.
 
     Attributes:
         at: When that was, UTC seconds.
-        ahead_seconds: How long what goes before it should take.
+        before: How many products go before it, or run.
         begin: When it should begin.
         end: When it should end.
         expected: What is told of it.
     """
 
     at: float
-    ahead_seconds: float
+    before: int
     begin: float
     end: float
     expected: Expected

@@ -84,7 +84,7 @@ class LiveJobs:
 
     Attributes:
         news: As given.
-        brief: The queue of the jobs that the service computes itself: they take no device.
+        inline_queue: Of the jobs that the service computes itself: they take no device.
         running: Those that were taken from a queue.
     """
 
@@ -92,7 +92,7 @@ class LiveJobs:
         self._jobs: dict[str, LiveJob] = {}
         self._queued: Counter[str] = Counter()
         self._rows, self.news = jobs, news
-        self.brief = Queue()
+        self.inline_queue = Queue()
         self.running: set[LiveJob] = set()
 
     def __iter__(self) -> Iterator[LiveJob]:
@@ -162,13 +162,9 @@ class LiveJobs:
         if not self._queued[owner]:
             del self._queued[owner]
 
-    def count_running(self, *, is_inline: bool) -> int:
-        """How many were taken from the queue and not computed yet.
-
-        Args:
-            is_inline: Whether to count those that the service computes itself, or all others.
-        """
-        return sum(one.is_inline == is_inline and not one.is_computed for one in self.running)
+    def count_inline(self) -> int:
+        """How many the service has begun to compute itself, and not computed yet."""
+        return sum(one.is_inline and not one.is_computed for one in self.running)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

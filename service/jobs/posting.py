@@ -160,15 +160,9 @@ class Posting:
         )  # fmt: skip
         return LiveJob(job, attempt, operands, is_counted)
 
-    def read_unfinished(self) -> list[tuple[Job, Operands | None]]:
-        """All jobs that an earlier service has left, and their operands, if all are there."""
-        return self._find_operands(self._jobs.list_unfinished())
-
-    def read(self, ids: Collection[str]) -> list[tuple[Job, Operands | None]]:
-        """Some jobs, by their ids, and their operands, if all are there."""
-        return self._find_operands(list(self._jobs.find(ids).values()))
-
-    def _find_operands(self, jobs: Sequence[Job]) -> list[tuple[Job, Operands | None]]:
+    def read(self, ids: Collection[str] | None) -> list[tuple[Job, Operands | None]]:
+        """Some jobs, and their operands, if all are there; None for all that have not ended."""
+        jobs = self._jobs.list_unfinished() if ids is None else self._jobs.find(ids).values()
         found = self._matrices.find({one for job in jobs for one in list_ids(job)})
         return [(job, _find_all(job, found)) for job in jobs]
 

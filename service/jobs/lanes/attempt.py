@@ -63,7 +63,6 @@ class Attempt:
         is_being_estimated: Whether a thread is finding how long the engines would take.
         begins_at: When all its devices should be free, by the monotonic clock; later products do
             not delay it. None before that is known.
-        has_left: Whether it waits no more, since it was sent to an engine or given up.
         stopped: Why it was stopped; None if nobody has stopped it.
         run: The product at its engine; None before it was sent.
         holds: Keep its memory while an engine has the product.
@@ -94,7 +93,6 @@ class Attempt:
     waited_seconds: float = 0.0
     is_being_estimated: bool = False
     begins_at: float | None = None
-    has_left: bool = False
     stopped: str | None = None
     run: "EngineRun | None" = None
     holds: Sequence[Hold] = ()
@@ -111,6 +109,11 @@ class Attempt:
         columns = self.request.a.columns
         self.kind = find_kind(out.rows, out.columns, columns, out.dtype, devices)
         self.is_small = self.request.is_small
+
+    @property
+    def has_left(self) -> bool:
+        """Whether it waits no more, since it was sent to an engine or given up."""
+        return self.sent_at is not None or self.final.done()
 
     @property
     def needs_no_device(self) -> bool:
@@ -144,11 +147,6 @@ class Attempt:
             self.request, caller=self.caller, since=self.since,
             predicted_seconds=self.predicted_seconds, priority=self.priority,
         )  # fmt: skip
-
-    def begin(self) -> None:
-        """The product is about to be sent, or was given up."""
-        self.note_wait()
-        self.has_left = True
 
     def note_wait(self) -> None:
         """The product has waited until now."""

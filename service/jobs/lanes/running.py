@@ -115,7 +115,7 @@ class RunningProducts:
         if not attempt.has_left:
             if attempt.queue is not None:
                 attempt.queue.remove(attempt)
-            attempt.begin()
+            attempt.note_wait()
             resolve(attempt.final, message or {"type": "cancelled", "job": attempt.request.job})
             self.on_left()
 
@@ -204,7 +204,7 @@ class RunningProducts:
         if attempt.queue is not None:
             attempt.queue.begin(attempt)
         attempt.holds = [extent.hold("engine") for extent in attempt.extents]
-        attempt.begin()
+        attempt.note_wait()
         attempt.on_begin()
         self._start(attempt, engine, seconds, lane)
 

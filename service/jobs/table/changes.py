@@ -23,8 +23,8 @@ from wavetrim.service.jobs.operands import find_result
 from wavetrim.service.jobs.table.rows import (
     change_row,
     describe_job,
+    find_job,
     find_jobs,
-    find_row,
     make_row,
     read_job,
     write_all,
@@ -118,16 +118,12 @@ def add_jobs(connection: Connection, new: Sequence[Job], endings: "Endings") -> 
 
 def _take_results(job: Job, found: Mapping[str, Job]) -> Job:
     """A job with results as operands, as far as there are any."""
-    a, b = _take_result("a", job.a, found), _take_result("b", job.b, found)
-    c = None if job.c is None else _take_result("c", job.c, found)
-    return replace(job, a=a, b=b, c=c)
-
-
-def _take_result(field: str, operand: str, found: Mapping[str, Job]) -> str:
-    for awaited in list_promised(operand):
-        result = find_result(field, awaited, found)
-        return result if isinstance(result, str) else operand
-    return operand
+    taken: dict[str, Any] = {}
+    for field in _NAMED:
+        for awaited in list_promised(getattr(job, field)):
+            if isinstance(result := find_result(field, awaited, found), str):
+                taken[field] = result
+    return replace(job, **taken)
 
 
 def _lock_operands(connection: Connection, added: Sequence[Job]) -> None:
@@ -151,8 +147,7 @@ class Success:
     """A job that succeeds.
 
     Attributes:
-        job: The job as it succeeds (`Job.succeed`); when it has finished is known once it is
-            written.
+        job: The job with its result; as it has succeeded, once that is written.
     """
 
     job: Job
@@ -193,7 +188,10 @@ class Endings:
             JobStateConflict: One of the jobs has ended before.
         """
         for one in successes:
-            one.job = replace(one.job, finished_at=read_clock())
+            one.job = replace(
+                one.job, state=JobState.SUCCEEDED, progress=1.0, rows_done=None,
+                finished_at=read_clock(),
+            )  # fmt: skip
         ended = [one.job for one in successes]
         if not write_all(connection, ended):
             raise JobStateConflict(ended[0].id, "finished", "queued or running to succeed")
@@ -228,12 +226,11 @@ class Endings:
             running: The job as its run knows it; None if it does not run.
         """
         if running is None or running.state is not JobState.RUNNING:
-            row = find_row(connection, job_id)
-            if row is None:
+            running = find_job(connection, job_id)
+            if running is None:
                 return None
-            if row.state is JobState.QUEUED:
-                return self.cancel(connection, row)
-            running = row
+            if running.state is JobState.QUEUED:
+                return self.cancel(connection, running)
         return change_row(connection, job_id, describe_job(running) | {"cancel_requested": True})
 
     def break_off(self, connection: Connection, job: Job, *, counts: bool) -> Job | None:
@@ -248,7 +245,7 @@ class Endings:
         Returns:
             The job as it is now; None when it has ended before.
         """
-        row = find_row(connection, job.id)
+        row = find_job(connection, job.id)
         if row is None:
             return None
         if row.cancel_requested:

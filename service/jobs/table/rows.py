@@ -6,6 +6,7 @@ second one so changes nothing, and is told so.
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -151,10 +152,9 @@ def _build_update(names: tuple[str, ...], states: tuple[JobState, ...]) -> Updat
     return update(jobs).where(jobs.c.id == bindparam("job"), in_state).values(**given)
 
 
-def find_row(connection: Connection, job_id: str) -> Job | None:
-    """A job as its row has it."""
-    row = connection.execute(select(jobs).where(jobs.c.id == job_id)).one_or_none()
-    return None if row is None else read_job(row)
+def find_job(connection: Connection, job_id: str) -> Job | None:
+    """A job as its row has it; None if there is none."""
+    return find_jobs(connection, [job_id]).get(job_id)
 
 
 def find_jobs(connection: Connection, ids: Collection[str]) -> dict[str, Job]:
@@ -171,6 +171,8 @@ def find_jobs(connection: Connection, ids: Collection[str]) -> dict[str, Job]:
 class JobReader:
     """Reads jobs. Thread-safe: each call is one transaction.
 
+    Where a method takes an `owner`, others' jobs do not exist for it; None stands for everybody.
+
     Args:
         database: Has the rows.
 
@@ -186,11 +188,7 @@ class JobReader:
         self.ended = LastUsed[str, Job](_MOST_ENDED)
 
     def get(self, job_id: str, owner: str | None = None) -> Job:
-        """Reads a job.
-
-        Args:
-            job_id: Its id.
-            owner: Whose it must be; None for anybody's.
+        """A job by its id.
 
         Raises:
             JobNotFound: There is no job of that id.
@@ -201,12 +199,7 @@ class JobReader:
         return job
 
     def find(self, ids: Collection[str], owner: str | None = None) -> dict[str, Job]:
-        """The jobs that exist and belong to an owner, by their ids; the oldest first.
-
-        Args:
-            ids: Their ids.
-            owner: Whose they must be; None for anybody's.
-        """
+        """Those of some jobs that exist, by their ids; the oldest first."""
         # PostgreSQL refuses a NUL in a string; no id has anything but letters and digits.
         possible = [one for one in ids if one.isascii() and one.isalnum()]
         with reading(self._database) as connection:
@@ -224,14 +217,14 @@ class JobReader:
         cursor: str | None = None,
         owner: str | None = None,
     ) -> tuple[tuple[Job, ...], str | None]:
-        """Reads some jobs, newest first.
+        """A page of jobs, the newest first.
 
         Args:
             state: Only jobs in this state.
             labels: Only jobs that have all of these.
-            limit: The most jobs to return.
+            limit: The most jobs of a page.
             cursor: Where an earlier page ended.
-            owner: Whose they are; None for everybody's.
+            owner: Whose they are.
 
         Returns:
             The jobs, and the cursor of the next page (None after the last one). Jobs added between
@@ -265,7 +258,7 @@ class JobReader:
             return list_unfinished(connection)
 
     def list_labelled(self, labels: Sequence[str], owner: str) -> list[str]:
-        """The ids of an owner's unfinished jobs that have all of some labels, the newest first."""
+        """The ids of unfinished jobs that have all of some labels, the newest first."""
         unfinished = jobs.c.state.in_(UNFINISHED), is_owned(jobs, owner)
         wanted = select(jobs.c.id).where(*unfinished, *_have(labels))
         with reading(self._database) as connection:
@@ -286,7 +279,9 @@ class JobReader:
 
     def _show(self, row: Job) -> Job:
         running = self.running.get(row.id)
-        return row if running is None else running.show_running(row)
+        if running is None or row.state.finished:
+            return row
+        return replace(running, cancel_requested=row.cancel_requested)
 
 
 def list_unfinished(connection: Connection) -> list[Job]:

@@ -59,7 +59,7 @@ class JobStore(JobReader):
         Args:
             new: As `make_job` makes them, at least one.
             idempotency_key: Makes a repeated call of the owner's return the first jobs.
-            owner: Name of the tenant to whom they belong.
+            owner: Whose they are.
 
         Returns:
             The jobs, and whether this call made them.
@@ -142,10 +142,6 @@ class JobStore(JobReader):
     def request_cancel(self, job_id: str, owner: str | None = None) -> Job:
         """Cancels a queued job at once and marks a running one; a cancelled job stays as it is.
 
-        Args:
-            job_id: The job.
-            owner: Whose it must be; None for anybody's.
-
         Raises:
             JobNotFound: There is no job of that id.
             JobStateConflict: The job has succeeded or failed already.
@@ -168,11 +164,6 @@ class JobStore(JobReader):
 
     def change_priority(self, job_id: str, priority: int, owner: str | None = None) -> Job:
         """Gives a queued job another priority.
-
-        Args:
-            job_id: The job.
-            priority: The new one.
-            owner: Whose it must be; None for anybody's.
 
         Raises:
             JobNotFound: There is no job of that id.

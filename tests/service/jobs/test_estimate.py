@@ -137,8 +137,12 @@ def test_ratios_of_ended_jobs_move_and_narrow_the_interval() -> None:
         past.learn_end((0.0, 0.5, 1.0), begun=0.6, ended=ended)
     assert not past.is_young
     begins, ends = past.calibrate(NOW, NOW + 5, NOW + 10)
-    assert ends == pytest.approx(Span(NOW + 20.9, NOW + 20, NOW + 21.8))
+    assert ends == pytest.approx(Span(NOW + 20, NOW + 20, NOW + 21.8)), (
+        "the end nearest to NOW + 10"
+    )
     assert begins == pytest.approx(Span(NOW + 6, NOW + 6, NOW + 6)), "a tenth of ten seconds later"
+    past.learn_end((0.0, 0.5, 1.0), begun=0.5, ended=0.5)
+    assert past.calibrate(NOW, NOW + 5, NOW + 10)[1].at == NOW + 10, "inside it is as predicted"
 
 
 def test_seconds_are_predictions_times_what_was_measured() -> None:
