@@ -118,7 +118,8 @@ class Dispatcher:
         for live, job in zip(posted, jobs, strict=True):
             live.job = job
             self._life.add(live)
-        self.ends.accept(posted)
+        for job in jobs:
+            self.ends.tell(job)
         self._life.advance()
         return jobs, True
 

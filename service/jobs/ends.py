@@ -17,7 +17,6 @@ from wavetrim.service.jobs.estimate import (
     Others,
     describe_wait,
     find_ahead,
-    make_group,
 )
 from wavetrim.service.jobs.inline import INLINE_SECONDS
 from wavetrim.service.jobs.job import Job, JobState
@@ -63,18 +62,15 @@ class Ends:
         # product; so the answers about both are not off alike.
         self._pasts = {True: Past(_INLINE_SECONDS), False: engines.past}
 
-    def accept(self, jobs: Sequence[LiveJob]) -> None:
-        """Remember what is told of jobs that were just accepted."""
-        for one in jobs:
-            if one.attempt.queue is not None:
-                self._look(one)
-
     def foresee(self, candidate: Attempt) -> Expected:
         """What would be told of a product if it were posted now."""
         return self._find(candidate, candidate.predicted_seconds <= INLINE_SECONDS).expected
 
     def tell(self, job: Job) -> Expected | None:
-        """When a job begins and ends; None if it has ended, or is not known here."""
+        """When a job begins and ends; None if it has ended, or is not known here.
+
+        The first answer about a job that waits is remembered, to learn from it.
+        """
         one = self._live.find(job.id)
         if one is None or job.state.finished:
             return None
@@ -215,7 +211,7 @@ def _list_groups(queue: Queue, caller: str, past: Past, most: int) -> list[Group
     groups = []
     for attempts in kinds[::step]:
         seconds = past.find_seconds(attempts[0].kind, attempts[0].predicted_seconds)
-        groups.append(make_group(attempts, seconds, step))
+        groups.append(Group(attempts, seconds, step))
     return sorted(groups, key=_find_stretch)
 
 

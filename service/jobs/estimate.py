@@ -36,32 +36,24 @@ _age = attrgetter("since")
 
 
 class Group(NamedTuple):
-    """Products of a caller that are alike.
+    """Products of a caller that have prediction and priority in common.
 
     Attributes:
         waiting: The products, the oldest first.
-        predicted_seconds: How long each should take, by its plan.
-        priority: Of each.
-        stretch: Predicted seconds as the order weighs them: of equal age the lower one goes first.
         seconds: How long each should take, by what was measured.
         times: How many such groups it stands for.
     """
 
     waiting: Sequence[Waits]
-    predicted_seconds: float
-    priority: int
-    stretch: float
     seconds: float
-    times: int
+    times: int = 1
 
-
-def make_group(waiting: Sequence[Waits], seconds: float, times: int = 1) -> Group:
-    """A group of products with the same prediction and priority."""
-    predicted, priority = waiting[0].predicted_seconds, waiting[0].priority
-    stretch = max(LEAST_SECONDS, predicted)
-    if priority:
-        stretch /= 2 ** (priority / PRIORITY_DOUBLES)
-    return Group(waiting, predicted, priority, stretch, seconds, times)
+    @property
+    def stretch(self) -> float:
+        """Predicted seconds as the order weighs them: of equal age the lower one goes first."""
+        first = self.waiting[0]
+        seconds = max(LEAST_SECONDS, first.predicted_seconds)
+        return seconds / 2 ** (first.priority / PRIORITY_DOUBLES) if first.priority else seconds
 
 
 class Others(NamedTuple):
@@ -134,10 +126,11 @@ def _count_own(job: Waits, groups: Iterable[Group], begin: float) -> tuple[int, 
     ratio = find_ratio(job, begin)
     count, seconds = 0, 0.0
     for group in groups:
-        if group.predicted_seconds == job.predicted_seconds and group.priority == job.priority:
+        first = group.waiting[0]
+        if first.predicted_seconds == job.predicted_seconds and first.priority == job.priority:
             since = job.since
         else:  # solved for the `since` with which both ratios are equal
-            since = begin + max(LEAST_SECONDS, group.predicted_seconds) - ratio * group.stretch
+            since = begin + max(LEAST_SECONDS, first.predicted_seconds) - ratio * group.stretch
         before = group.times * bisect_left(group.waiting, since, key=_age)
         count += before
         seconds += before * group.seconds

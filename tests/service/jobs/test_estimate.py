@@ -17,7 +17,6 @@ from wavetrim.service.jobs.estimate import (
     Others,
     describe_wait,
     find_ahead,
-    make_group,
 )
 from wavetrim.service.jobs.order import rank
 from wavetrim.service.jobs.past import LEAST_ENDS, Kind, Past, Span, find_kind
@@ -38,7 +37,7 @@ def group(*products: Product, seconds: float | None = None) -> Group:
     first = products[0]
     seconds = first.predicted_seconds if seconds is None else seconds
     ordered = sorted(products, key=lambda one: one.since)
-    return make_group(ordered, seconds)
+    return Group(ordered, seconds)
 
 
 def ahead(
@@ -110,9 +109,9 @@ def test_of_one_callers_at_most_all_go_first(ages: list[float], seconds: list[fl
 
 
 def test_groups_that_stand_for_several_count_so() -> None:
-    one = make_group([Product(since=NOW - 1)], 1.0, times=5)
+    one = Group([Product(since=NOW - 1)], 1.0, times=5)
     assert ahead(Product(), [one]).own == 5
-    found = ahead(Product(), [one], [Others(0.0, [make_group([Product("bob")], 1.0)], times=7)])
+    found = ahead(Product(), [one], [Others(0.0, [Group([Product("bob")], 1.0)], times=7)])
     assert found.others == 7
 
 
