@@ -104,11 +104,8 @@ class Lately:
         return Span(min(max(value, low), high), low, high)
 
 
-class _Known:
-    """What is known of a kind: factors of predictions, and trails."""
-
-    def __init__(self) -> None:
-        self.factors, self.trails = Lately(), Lately()
+_ByKind = LastUsed[Kind | None, Lately]
+"""What was measured of each kind; with the key None, of all."""
 
 
 class Past:
@@ -120,8 +117,7 @@ class Past:
 
     def __init__(self, least_seconds: float = LEAST_SECONDS) -> None:
         self._least_seconds = least_seconds
-        self._kinds = LastUsed[Kind, _Known](_MOST_KINDS)
-        self._all = _Known()
+        self._factors, self._trails = _ByKind(_MOST_KINDS), _ByKind(_MOST_KINDS)
         self._shifts, self._ratios = Lately(_MOST_ENDS), Lately(_MOST_ENDS)
         self._leads = Lately()
 
@@ -132,9 +128,7 @@ class Past:
 
     def learn_run(self, kind: Kind, predicted_seconds: float, seconds: float) -> None:
         """A product took some seconds on its devices."""
-        factor = seconds / max(self._least_seconds, predicted_seconds)
-        for known in (self._find(kind), self._all):
-            known.factors.add(factor)
+        _add(self._factors, kind, seconds / max(self._least_seconds, predicted_seconds))
 
     def learn_lead(self, seconds: float) -> None:
         """A job that had nothing ahead of it began so long after it was accepted."""
@@ -142,8 +136,7 @@ class Past:
 
     def learn_trail(self, kind: Kind, seconds: float) -> None:
         """A job ended so long after its product."""
-        for known in (self._find(kind), self._all):
-            known.trails.add(seconds)
+        _add(self._trails, kind, seconds)
 
     def learn_end(self, told: tuple[float, float, float], *, begun: float, ended: float) -> None:
         """A job has ended, of which something was told.
@@ -160,9 +153,8 @@ class Past:
 
     def find_seconds(self, kind: Kind, predicted_seconds: float) -> float:
         """How long a product should take on its devices."""
-        known = self._kinds.find(kind)
-        factors = known.factors if known and known.factors else self._all.factors
-        return max(self._least_seconds, predicted_seconds) * factors.find_middle(1.0)
+        factor = _find_middle(self._factors, kind, 1.0)
+        return max(self._least_seconds, predicted_seconds) * factor
 
     def find_lead(self) -> float:
         """How long it takes until a job begins that has nothing ahead of it."""
@@ -170,9 +162,7 @@ class Past:
 
     def find_trail(self, kind: Kind) -> float:
         """How long it takes from the end of a product to that of its job."""
-        known = self._kinds.find(kind)
-        trails = known.trails if known and known.trails else self._all.trails
-        return trails.find_middle(0.0)
+        return _find_middle(self._trails, kind, 0.0)
 
     def calibrate(self, now: float, begin: float, end: float) -> tuple[Span, Span]:
         """What is told of a job that should begin and end at some times: when it does so."""
@@ -186,8 +176,14 @@ class Past:
         pairs = zip(shifts, ends, strict=True)
         return Span(*(min(latest, max(now, begin + shift)) for shift, latest in pairs)), ends
 
-    def _find(self, kind: Kind) -> _Known:
-        known = self._kinds.find(kind)
-        if known is None:
-            self._kinds.keep(kind, known := _Known())
-        return known
+
+def _add(values: _ByKind, kind: Kind, value: float) -> None:
+    for one in (kind, None):
+        if (lately := values.find(one)) is None:
+            values.keep(one, lately := Lately())
+        lately.add(value)
+
+
+def _find_middle(values: _ByKind, kind: Kind, default: float) -> float:
+    lately = values.find(kind) or values.find(None)
+    return lately.find_middle(default) if lately else default

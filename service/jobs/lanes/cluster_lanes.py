@@ -36,11 +36,6 @@ class ClusterLanes:
         self._loads = loads
         self._plans = plans
 
-    @property
-    def most_runs(self) -> int:
-        """How many jobs may be on their way to nodes at a time."""
-        return NODE_RUNS * len(self._fleet.nodes)
-
     def find(self, request: RunRequest) -> tuple[Offer, ...]:
         """The offer of each engine that may compute a product, this machine's first.
 
