@@ -75,9 +75,9 @@ class Ahead:
     """What goes before a job.
 
     Attributes:
-        own: Products of its caller's that wait.
-        others: Products of other callers that wait.
-        seconds: How long all of that and the rest of what runs should take.
+        own: Waiting products of its caller that go first.
+        others: Those of other callers.
+        seconds: How long all of these, and the rest of what runs, should take.
     """
 
     own: int

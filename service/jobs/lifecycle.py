@@ -212,7 +212,7 @@ class Lifecycle:
 
         Args:
             live: The job.
-            ended: The job as it has ended; None if it had ended before its run.
+            ended: The job as it has ended; None if its run found it ended: its row says how.
         """
         if self._live.find(live.job.id) is not live:
             return  # it was cancelled, and told so

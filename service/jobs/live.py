@@ -1,4 +1,4 @@
-"""The jobs that have not ended, as the process has them: one object a job.
+"""The jobs that have not ended, as the process knows them: one object a job.
 
 A live job waits for the results of others, is queued, is brought into memory, runs, and has its
 result written.
@@ -42,13 +42,13 @@ class LiveJob:
             the service at once would otherwise be tried for ever.
         is_inline: Whether the service computes it itself, without an engine.
         task: Brings it into memory and runs it, once it was taken from the queue.
-        is_computed: Whether no engine will have it any more.
-        has_try: Whether its next try was written before it begins.
+        is_computed: Whether its product is computed: its result is being written.
+        has_try: Whether its next try is counted already, as it was written before it begins.
         is_stopped: Whether it is to end as soon as the engine lets go of it.
         failure: Kind and message that it is to fail with then; None if it was cancelled.
         writing: Writes that its try has begun, if that is slow.
-        told: What was told when it was accepted; None if that was nothing.
-        answer: The last answer about its end.
+        told: The first answer about its end, from which is learned; None if no engine was ready.
+        answer: The last answer.
         deadline: Ends it at its deadline.
         timeout: Ends it when it has run for as long as it may.
     """

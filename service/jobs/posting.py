@@ -32,7 +32,7 @@ from wavetrim.service.tenants.tenant import Tenant
 from wavetrim.service.threads import run_to_end
 
 _GONE: Final = (Operand(0, 0, 0, 0, "float32"),) * 2 + (None,)
-"""In place of operands that are gone, which the job's run will find."""
+"""Stands for operands that are gone: the job's run will find that, and fail."""
 
 
 class Posting:

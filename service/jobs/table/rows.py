@@ -178,7 +178,7 @@ class JobReader:
 
     Attributes:
         running: The jobs that run, by their ids, as their runs know them: newer than their rows.
-            One that is queued here has not begun its first try, or its run gives it up and ends.
+            One that is queued here was given up by its run, which ends.
         ended: The last jobs that have ended: whoever asks about one soon after needs no statement.
     """
 

@@ -125,7 +125,7 @@ class JobStore(JobReader):
 
         Args:
             job: The job, as its run knows it.
-            counts: Whether that was a try. It was none if the service stops before the job.
+            counts: Whether that counts as a try; it does not if the service was to stop.
 
         Returns:
             The job as it is now; None when it had ended before.
