@@ -13,8 +13,7 @@ from wavetrim.service.cli import display, options
 from wavetrim.service.cli.exits import CommandFailed, ExitCode, note_interrupts
 from wavetrim.service.cli.machine import Machine, find_machine
 from wavetrim.service.cli.matrix_files import check_output, open_matrix, write_matrix
-from wavetrim.service.jobs.operands import check_operands
-from wavetrim.service.jobs.stacks import fold
+from wavetrim.service.jobs.operands import check_operands, fold
 
 
 def multiply(
