@@ -32,10 +32,7 @@ class SpinningThreads:
         self._seen = 0.0
 
     def mark(self) -> None:
-        """Note that a product has ended in the calling thread.
-
-        One of NumPy need not be noted: its threads spin.
-        """
+        """Note the end of a product in the calling thread; one of NumPy's threads needs none."""
         self._note(time.monotonic(), time.thread_time(), time.process_time())
 
     def are_there(self) -> bool:

@@ -106,13 +106,13 @@ class NodeEngine:
         self._executor.gpus.forget(name)
 
     def multiply(
-        self, request: RunRequest, b: str, a: Matrix, c: Matrix | None, *_parts_of_b: None
+        self, request: RunRequest, b: Matrix | str, a: Matrix, c: Matrix | None, *_parts_of_b: None
     ) -> tuple[Matrix | None, dict[str, Any]]:
         """Compute one block of rows.
 
         Args:
             request: The product.
-            b: Name under which the node keeps B.
+            b: B, or the name under which the node keeps it.
             a: The block's rows of A, which Ray brings here before the call.
             c: The block's rows of C; None if beta is 0.
             _parts_of_b: The results of `keep`, so that Ray calls this after B has come.
@@ -120,22 +120,6 @@ class NodeEngine:
         Returns:
             The rows of the product, and the message that the local engine would send.
         """
-        return self._answer(request, a, b, c)
-
-    def multiply_whole(
-        self, request: RunRequest, a: Matrix, b: Matrix, c: Matrix | None
-    ) -> tuple[Matrix | None, dict[str, Any]]:
-        """Compute a product whose operands come with the call. They are not kept."""
-        return self._answer(request, a, b, c)
-
-    def _answer(
-        self,
-        request: RunRequest,
-        a: Matrix,
-        b: Matrix | str,
-        c: Matrix | None,
-    ) -> tuple[Matrix | None, dict[str, Any]]:
-        """Multiply by B, or by the operand of that name."""
         start = time.perf_counter()
         try:
             dtype = request.out.dtype

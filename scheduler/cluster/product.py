@@ -145,8 +145,8 @@ class NodeProduct:
 
     def _run_whole(self) -> dict[str, Any]:
         c = None if self._c is None else np.ascontiguousarray(self._c)
-        answer = self._node.actor.multiply_whole.remote(
-            self._request, np.ascontiguousarray(self._a), np.ascontiguousarray(self._b), c
+        answer = self._node.actor.multiply.remote(
+            self._request, np.ascontiguousarray(self._b), np.ascontiguousarray(self._a), c
         )
         self._wait(answer)
         out, event = ray.get(answer)

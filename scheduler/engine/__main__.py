@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         read = _take_readings(executor.devices)
 
         def describe() -> dict[str, Any]:
-            told = {"corrections": profiles.list_corrections()}
+            told = {"corrections": profiles.corrections.list_all()}
             if not executor.devices:
                 return told
             return {**told, **read(), "residents": executor.gpus.describe_residents()}

@@ -144,9 +144,8 @@ class Worker:
 
     def _compute(self, request: RunRequest) -> None:
         try:
-            event = self._runner.run(
-                request, slabs=self._slabs, hooks=self._service.open_hooks(request)
-            )  # fmt: skip
+            hooks = self._service.open_hooks(request)
+            event = self._runner.run(request, slabs=self._slabs, hooks=hooks)
         except Exception as error:
             event = describe_failure(error)
         self._end(request.job, event)

@@ -6,12 +6,12 @@ which takes a microsecond or two.
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from wavetrim.kernels.device import DeviceInfo
-from wavetrim.scheduler.profile.corrections import Corrections, Factor
+from wavetrim.scheduler.profile.corrections import Corrections
 from wavetrim.scheduler.profile.machine import CpuModel, MachineProfile
 from wavetrim.scheduler.profile.store import (
     build_profile_elsewhere,
@@ -85,13 +85,10 @@ class ProfileProvider:
         """Whether a name is not that of a device of this machine."""
         return is_elsewhere(device, self._devices)
 
-    def list_corrections(self) -> dict[str, Factor]:
-        """The corrections from this machine's runs, by kind of run."""
-        return self.find().corrections.list_all()
-
-    def adopt_corrections(self, found: Mapping[str, Factor]) -> None:
-        """Use the corrections of the process that computes on this machine."""
-        self.find().corrections.adopt(found)
+    @property
+    def corrections(self) -> Corrections:
+        """What this machine's runs tell of its predictions."""
+        return self.find().corrections
 
     def _find(self, device: str | None) -> MachineProfile:
         profile = find_profile(

@@ -115,7 +115,7 @@ class Engine(Supervisor):
     def take_other(self, message: Message) -> None:
         """Keep what it tells of its GPUs, and of its runs."""
         corrections = message.get("corrections", {}).items()
-        self.profiles.adopt_corrections({kind: Factor(*one) for kind, one in corrections})
+        self.profiles.corrections.adopt({kind: Factor(*one) for kind, one in corrections})
         self.readings = message.get("gpus", ())
         self.residents = message.get("residents", ())
 

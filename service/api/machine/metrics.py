@@ -45,7 +45,7 @@ def get_metrics(call: Call) -> Response:
     gauges.degraded.set(engine.degraded is not None)
     gauges.show_gpus(engine.devices, engine.readings)
     gauges.show_residents(engine.residents)
-    gauges.show_corrections(engine.profiles.list_corrections())
+    gauges.show_corrections(engine.profiles.corrections.list_all())
     _look_at_disk(gauges, parts.matrices, settings)
     return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
