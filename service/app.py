@@ -1,7 +1,6 @@
 """The application: what every request passes, and the routes."""
 
 import os
-from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -29,7 +28,7 @@ from wavetrim.service.api.openapi import (
 from wavetrim.service.api.problem_kinds import DATABASE_AWAY
 from wavetrim.service.api.problems import METHODS, answer_error, answer_http, answer_validation
 from wavetrim.service.api.products import leases, matmul, plan
-from wavetrim.service.api.products.leased_schemas import LeasedAnswer, LeasedProduct
+from wavetrim.service.api.products.leased_matmul import LeasedAnswer, LeasedProduct
 from wavetrim.service.api.v2 import infer, model
 from wavetrim.service.api.v2.answer import HEAD_LENGTH
 from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
@@ -87,7 +86,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=name_operation,
     )
-    app.state.frame = frame = make_frame(settings)
+    app.state.parts = frame = make_frame(settings)
     body_routes = [
         route for router in BODY_ROUTERS for route in router.routes if isinstance(route, BodyRoute)
     ]
@@ -97,11 +96,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             CORSMiddleware, allow_origins=settings.cors_origins.split(","), allow_methods=METHODS,
             allow_headers=["*"], expose_headers=_EXPOSED,
         )  # fmt: skip
-    if frame.traces is None:
-        app.add_middleware(RequestLog, metrics=frame.metrics)
-    else:
-        log = partial(RequestLog, find_parent=frame.traces.find_parent)
-        app.add_middleware(log, metrics=frame.metrics)
+    app.add_middleware(RequestLog, frame=frame)
+    if frame.traces is not None:
         frame.traces.watch_requests(app)
     for error in (ServiceError, FieldError, *DATABASE_AWAY):
         app.add_exception_handler(error, answer_error)

@@ -1,7 +1,7 @@
 """The checks of a request, in their order. Each is a function that refuses or passes on.
 
-1. Its head is within limits (`find_body`, `check_head`, `check_size`). `wire/` calls these
-   while the head is read, before there is a request.
+1. Its head is within limits (`check_head`, `check_size`). `wire/` calls these while the head is
+   read, before there is a request.
 2. Its host, its caller and its query (`check_host`, `check_caller`, `check_query`): `admission`
    calls these before any byte of a body is received.
 3. Its body: media type, coding and length (`check_content`, `check_length`), and the key that
@@ -79,8 +79,11 @@ _KEY: Final = re.compile(rf"[\x20-\x7e]{{1,{MAX_KEY_CHARACTERS}}}")
 
 def check_head(
     version: str, url: bytes, headers: list[tuple[bytes, bytes]], *, read_bytes: int
-) -> None:
+) -> int | None:
     """A complete head is within its limits; the parser accepts more.
+
+    Chunked is the only transfer coding of a body. The parser accepts every list that ends with
+    chunked, and would leave a body compressed.
 
     Args:
         version: Its version of HTTP.
@@ -88,8 +91,11 @@ def check_head(
         headers: Its header fields.
         read_bytes: The head's length, or more, if more was read with it.
 
+    Returns:
+        The body's length in bytes, 0 without a body; None if it comes in chunks.
+
     Raises:
-        RequestMalformed: The version is not supported.
+        RequestMalformed: The version or the transfer coding is not supported.
         HeadTooLarge: It is too long, or has too many fields.
         FieldProblem: The query has too many fields.
     """
@@ -101,6 +107,18 @@ def check_head(
     count = url.count(b"&") + 1
     if count > MAX_FIELDS:
         raise FieldProblem("query fields", count, f"at most {MAX_FIELDS}")
+    length_bytes, codings = 0, []
+    for name, value in headers:
+        if name == b"content-length":
+            length_bytes = int(value)  # the parser takes numbers only
+        elif name == b"transfer-encoding":
+            codings.append(value.lower())
+    if not codings:
+        return length_bytes
+    if codings != [b"chunked"]:
+        shown = b", ".join(codings).decode("latin-1")
+        raise RequestMalformed("Transfer-Encoding", shown, "chunked, or left out")
+    return None
 
 
 def check_size(length_bytes: int, field_count: int) -> None:
@@ -114,32 +132,6 @@ def check_size(length_bytes: int, field_count: int) -> None:
     if length_bytes > MAX_HEAD_BYTES:
         limit = f"at most {MAX_HEAD_BYTES} bytes"
         raise HeadTooLarge("request line and headers", f"{length_bytes} bytes", limit)
-
-
-def find_body(headers: list[tuple[bytes, bytes]]) -> tuple[int | None, bool]:
-    """Chunked is the only transfer coding of a body.
-
-    The parser accepts every list that ends with chunked, and would leave a body compressed.
-
-    Returns:
-        The body's length, None if it is not known; and whether there is a body.
-
-    Raises:
-        RequestMalformed: There is another transfer coding.
-    """
-    length: int | None = None
-    codings: list[bytes] = []
-    for name, value in headers:
-        if name == b"content-length":
-            length = int(value)
-        elif name == b"transfer-encoding":
-            codings.append(value)
-    if not codings:
-        return length, bool(length)
-    if [coding.lower() for coding in codings] != [b"chunked"]:
-        shown = b", ".join(codings).decode("latin-1")
-        raise RequestMalformed("Transfer-Encoding", shown, "chunked, or left out")
-    return None, True
 
 
 def take_authority(url: bytes, headers: list[tuple[bytes, bytes]]) -> None:
@@ -199,7 +191,7 @@ async def check_caller(call: "Call") -> None:
         QuotaReached: The tenant has as many connections as it may.
     """
     method, path = call.scope["method"], call.scope["path"]
-    if not needs_key(path, call.frame.settings):
+    if not needs_key(path, call.parts.settings):
         return
     tenant = await find_tenant(call)
     only_looks = method in ("GET", "HEAD") or path == "/v2/repository/index"
@@ -208,8 +200,8 @@ async def check_caller(call: "Call") -> None:
         needed = "admin"
     if not tenant.allows(needed):
         raise ScopeMissing("scope", ",".join(sorted(tenant.scopes)), f"{needed} or admin")
-    call.frame.descriptors.enter(tenant.name)
-    call.scope[TENANT] = tenant
+    call.parts.descriptors.enter(tenant.name)
+    call.tenant = call.scope[TENANT] = tenant
 
 
 async def check_query(call: Request) -> None:
@@ -256,7 +248,7 @@ def needs_key(path: str, settings: Settings) -> bool:
 
 async def find_tenant(call: "Call") -> Tenant:
     """Who makes a call, by the key or token in its headers; raises as `check_caller`."""
-    settings, keys, tokens = call.frame.settings, call.frame.keys, call.frame.tokens
+    settings, keys, tokens = call.parts.settings, call.parts.keys, call.parts.tokens
     if not settings.names_callers and keys.empty:
         return ONE_TENANT
     scheme, _, text = call.headers.get("authorization", "").partition(" ")
@@ -277,15 +269,12 @@ async def find_tenant(call: "Call") -> Tenant:
 # 3. The body.
 
 
-def check_content(headers: Headers, media_types: Collection[str] = ()) -> tuple[str, int | None]:
-    """Media type and content coding of a body are accepted.
+def check_content(headers: Headers, media_types: Collection[str] = ()) -> str:
+    """The media type and the content coding of a body are accepted; returns the coding.
 
     Args:
         headers: The request's headers.
         media_types: Accepted media types; none for any.
-
-    Returns:
-        The content coding, and the body's length, None if it is not known.
 
     Raises:
         ContentRefused: One of them is not.
@@ -296,8 +285,7 @@ def check_content(headers: Headers, media_types: Collection[str] = ()) -> tuple[
     coding = headers.get("content-encoding", "").strip().lower() or "identity"
     if coding not in CODINGS:
         raise ContentRefused("Content-Encoding", coding, " or ".join(CODINGS))
-    length = headers.get("content-length")
-    return coding, None if length is None else int(length)  # the parser takes numbers only
+    return coding
 
 
 def read_media_type(headers: Headers) -> str:

@@ -28,9 +28,9 @@ FIELDS: Final = "fields"
 """Attribute of a record: a mapping that is added to its JSON object."""
 
 
-def take_request_id(sent: str | None) -> str:
+def take_request_id(sent: str) -> str:
     """The id that a caller has sent, if it is valid, else a new one."""
-    return sent if sent and _REQUEST_ID.fullmatch(sent) else secrets.token_hex(16)
+    return sent if _REQUEST_ID.fullmatch(sent) else secrets.token_hex(16)
 
 
 class TextFormatter(logging.Formatter):

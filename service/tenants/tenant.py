@@ -57,3 +57,6 @@ class Tenant:
 
 ONE_TENANT: Final = Tenant("", frozenset(SCOPES))
 """The caller with the service's own key, or of a service that asks for none."""
+
+UNKNOWN_TENANT: Final = Tenant("", frozenset())
+"""A caller that has shown no key, or whose key is not checked yet."""

@@ -18,13 +18,16 @@ from wavetrim.service.api.openapi import (
     describe_npy_body,
     list_refusals,
 )
-from wavetrim.service.api.products.leased_matmul import MEDIA_TYPE, answer_leased
-from wavetrim.service.api.products.leased_schemas import LeasedAnswer, LeasedProduct
+from wavetrim.service.api.products.leased_matmul import (
+    MEDIA_TYPE,
+    LeasedAnswer,
+    LeasedProduct,
+    answer_leased,
+)
 from wavetrim.service.api.products.product import (
     compute,
     describe_operand,
     describe_product,
-    make_request,
     open_memory,
 )
 from wavetrim.service.api.schemas import MatmulQuery
@@ -85,11 +88,10 @@ async def matmul(call: Call, query: Annotated[MatmulQuery, Query()]) -> None:
         operands, out, result = await call.receive_by(
             body, receive_operands, body, query, memory, limit_bytes
         )
-        request = make_request(
-            operands, out, alpha=query.alpha, beta=query.beta, options=query.options,
-            verify=query.verify,
+        message = await compute(
+            call, operands, out, memory.extents, alpha=query.alpha, beta=query.beta,
+            options=query.options, verify=query.verify,
         )  # fmt: skip
-        message = await compute(call, request, memory.extents)
         media_type = choose_media_type(call.headers.get("accept")).encode()
         headers = [(b"content-type", media_type), *describe_product(message)]
         await send_views(call.scope, call.send, status=200, headers=headers, views=[result.whole])

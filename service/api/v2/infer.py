@@ -23,7 +23,6 @@ from wavetrim.service.api.openapi import (
 from wavetrim.service.api.products.product import (
     compute,
     describe_operand,
-    make_request,
     open_memory,
 )
 from wavetrim.service.api.v2.answer import HEAD_LENGTH, make_views, send_answer
@@ -104,15 +103,15 @@ async def _answer(call: Call, stopwatch: Stopwatch) -> None:
         )
         stopwatch.compute_input = clock() - began
         asked = clock()
-        run = make_request(
-            operands, describe_operand(result, request.result), alpha=request.alpha,
-            beta=request.beta, options=request.options, verify=request.verify,
-        )  # fmt: skip
         timeout = request.timeout_seconds
-        until = None if timeout is None else began + timeout
-        message = await compute(call, run, memory.extents, priority=request.priority, until=until)
+        message = await compute(
+            call, operands, describe_operand(result, request.result), memory.extents,
+            alpha=request.alpha, beta=request.beta, options=request.options, verify=request.verify,
+            priority=request.priority, until=None if timeout is None else began + timeout,
+        )  # fmt: skip
         ended = clock()
-        stopwatch.products, stopwatch.queue = run.products, message["queue_seconds"]
+        stopwatch.products = message["plan"].get("stack", 1)
+        stopwatch.queue = message["queue_seconds"]
         stopwatch.compute_infer = max(0.0, ended - asked - stopwatch.queue)
         views = await make_views(request, result.view, message)
         stopwatch.compute_output = clock() - ended

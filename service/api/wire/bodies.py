@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Final
 
 from wavetrim.service.errors import Crowded
@@ -38,16 +38,13 @@ class Bodies:
         Raises:
             Crowded: All, or all of the caller's, were taken for too long.
         """
-        if not caller:
-            async with self._take():
-                yield
-            return
-        share = self._shares.setdefault(caller, Bodies(max(1, self._most // PARTS)))
+        quarter = max(1, self._most // PARTS)
+        share = self._shares.setdefault(caller, Bodies(quarter)) if caller else None
         try:
-            async with share._take(), self._take():
+            async with share._take() if share else nullcontext(), self._take():
                 yield
         finally:
-            if not share._users:
+            if share and not share._users:
                 self._shares.pop(caller, None)
 
     @asynccontextmanager

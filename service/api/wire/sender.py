@@ -5,23 +5,19 @@ copy. Memory that is reused right after `send` would show the next owner's bytes
 So it is sent in pieces, each after the one before has left the process.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from anyio import CancelScope
 from starlette.types import Scope, Send
 
 from wavetrim.service.api.checks import NPY_TYPES
 from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
-from wavetrim.service.api.wire.exchange import DRAINED
+from wavetrim.service.api.wire.exchange import EXCHANGE, Exchange
 
 RawHeaders = list[tuple[bytes, bytes]]
 """Headers in ASGI's form, in lower case."""
-
-Drained = Callable[..., Awaitable[bool]]
-"""`Exchange.drained`."""
 
 PIECE_BYTES: Final = 2**20
 """Bytes of one write; chosen: under TLS a write stops the event loop while it is encrypted."""
@@ -62,14 +58,13 @@ async def send_views(
         content = b"" if scope["method"] == "HEAD" else b"".join(views)
         await send({"type": "http.response.body", "body": content})
         return True
-    drained = _find_extension(scope, idle_seconds)
-    async with _breaking_off(drained):
+    exchange, seconds = scope[EXCHANGE], idle_seconds or IDLE_SECONDS
+    async with _breaking_off(exchange):
         for view in views:
             for begin in range(0, len(view), PIECE_BYTES):
                 piece = view[begin : begin + PIECE_BYTES]
-                body = piece if drained is not None else bytes(piece)
-                await send({"type": "http.response.body", "body": body, "more_body": True})
-                if drained is not None and not await drained():
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                if not await exchange.drained(seconds):
                     return False
     await send({"type": "http.response.body", "body": b""})
     return True
@@ -102,36 +97,28 @@ async def send_chunks(
     """
     if total_bytes is not None:
         headers = [*headers, (b"content-length", str(total_bytes).encode())]
-    drained = _find_extension(scope, idle_seconds)
+    exchange, seconds = scope[EXCHANGE], idle_seconds or IDLE_SECONDS
     async with aclosing(chunks):
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        async with _breaking_off(drained):
+        async with _breaking_off(exchange):
             async for chunk in chunks:
-                if drained is not None and not await drained():
+                if not await exchange.drained(seconds):
                     return
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            if drained is not None and not await drained():
+            if not await exchange.drained(seconds):
                 return
         await send({"type": "http.response.body", "body": b""})
 
 
 @asynccontextmanager
-async def _breaking_off(drained: Drained | None) -> AsyncIterator[None]:
+async def _breaking_off(exchange: Exchange) -> AsyncIterator[None]:
     """Aborts the connection when the block fails, so that nobody reads the memory afterwards."""
     try:
         yield
     except BaseException:
-        if drained is not None:
-            with CancelScope(shield=True):
-                await drained(idle_seconds=0.0)
+        with CancelScope(shield=True):
+            await exchange.drained(0.0)
         raise
-
-
-def _find_extension(scope: Scope, idle_seconds: float | None) -> Drained | None:
-    extensions: dict[str, Any] = scope.get("extensions") or {}
-    drained: Drained | None = extensions.get(DRAINED)
-    seconds = IDLE_SECONDS if idle_seconds is None else idle_seconds
-    return None if drained is None else partial(drained, idle_seconds=seconds)
 
 
 def choose_media_type(accept: str | None) -> str:

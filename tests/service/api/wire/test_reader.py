@@ -3,15 +3,13 @@
 import base64
 import hashlib
 import random
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import httpx
 import numpy as np
 import pytest
 
 from tests.server import encode_npy, open_http
-from tests.service.api.wire.wire_app import WireApp
 from tests.service.api.wire.wire_server import serve_wire
 
 MIB = 2**20
@@ -28,39 +26,17 @@ def digest(content: bytes) -> str:
     return f"sha-256=:{base64.b64encode(hashlib.sha256(content).digest()).decode()}:"
 
 
-@pytest.fixture(scope="module", params=["pulled", "foreign"])
-def post(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Post]:
-    """Posts to the application: on our protocol, and without a server."""
-    if request.param == "foreign":
-        application = WireApp()
-
-        def call(path: str, content: Any, **headers: str) -> httpx.Response:
-            import asyncio
-
-            async def send() -> httpx.Response:
-                transport = httpx.ASGITransport(application)
-                async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
-                    sent = content if isinstance(content, bytes) else as_chunks(content)
-                    return await client.post(path, content=sent, headers={**NPY, **headers})
-
-            return asyncio.run(send())
-
-        yield call
-        return
+@pytest.fixture(scope="module")
+def post(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Post]:
+    """Posts to the application."""
     folder = tmp_path_factory.mktemp("reader")
-    with serve_wire(folder, "uvloop", "tcp") as server:
-        url = f"http://127.0.0.1:{server.address}"
-        with open_http(url) as client:
-
-            def call_server(path: str, content: Any, **headers: str) -> httpx.Response:
-                return client.post(path, content=content, headers={**NPY, **headers})
-
-            yield call_server
-
-
-async def as_chunks(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    for piece in pieces:
-        yield piece
+    with (
+        serve_wire(folder, "uvloop", "tcp") as server,
+        open_http(f"http://127.0.0.1:{server.address}") as client,
+    ):
+        yield lambda path, content, **headers: client.post(
+            path, content=content, headers={**NPY, **headers}
+        )
 
 
 @pytest.mark.parametrize("size", [0, 1, 65535, 65536, 3 * MIB])

@@ -20,9 +20,10 @@ import uvicorn
 from starlette.requests import ClientDisconnect
 
 from wavetrim.service.api.problems import describe_error
-from wavetrim.service.api.wire.connection import WireLimits, make_protocol
-from wavetrim.service.api.wire.exchange import RECEIVE_INTO
+from wavetrim.service.api.wire.connection import make_protocol
+from wavetrim.service.api.wire.exchange import EXCHANGE
 from wavetrim.service.api.wire.reader import BodyReader
+from wavetrim.service.api.wire.refusal import WireLimits
 from wavetrim.service.api.wire.sender import send_views
 from wavetrim.service.errors import ServiceError
 
@@ -127,7 +128,7 @@ class WireApp:
         with memoryview(self.memory) as memory, memory[: 2**20] as place:
             try:
                 async with asyncio.timeout(float(seconds)):
-                    await scope["extensions"][RECEIVE_INTO](place)
+                    await scope[EXCHANGE].receive_into(place, idle_seconds=20)
             except TimeoutError:
                 place[:] = POISON * len(place)
             await asyncio.sleep(0.3)
