@@ -21,7 +21,7 @@ from wavetrim.service.api.matrices import matrices
 from wavetrim.service.api.openapi import (
     PRODUCT_HEADERS,
     complete_document,
-    describe_refusal,
+    describe_status,
     list_refusals,
     name_operation,
 )
@@ -105,7 +105,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(HTTPException, answer_http)
     for router in (*BODY_ROUTERS, *ROUTERS):
         app.include_router(router, dependencies=[Depends(bearer), Depends(check_query)])
-    foreign: dict[int | str, dict[str, Any]] = {s: describe_refusal(s) for s in (400, 403)}
+    foreign: dict[int | str, dict[str, Any]] = {s: describe_status(s) for s in (400, 403)}
     app.include_router(health.router, responses=foreign)
     if settings.metrics == "open":
         app.include_router(metrics.router, responses=foreign)

@@ -1,4 +1,4 @@
-"""What every request passes: the log, the checks, and who answers then.
+"""What every request passes: the log and the checks, before a route answers it.
 
 `RequestLog` is around the whole application, `Admission` before its routes. A request that passes
 the checks goes to its `BodyRoute`, or with its JSON document to FastAPI.
@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from wavetrim.service.api.calls import BodyRoute, Call
 from wavetrim.service.api.checks import TENANT, check_caller, check_host, check_query, needs_key
 from wavetrim.service.api.problem_kinds import REFUSALS
-from wavetrim.service.api.problems import METHODS, answer_incident, describe_refusal, list_methods
+from wavetrim.service.api.problems import METHODS, answer_incident, describe_error, list_methods
 from wavetrim.service.api.wire.exchange import EXCHANGE
 from wavetrim.service.parts import Frame
 from wavetrim.service.telemetry.logs import FIELDS, request_id, take_request_id
@@ -40,7 +40,7 @@ class RequestLog:
     caller learns only that id. A client that leaves is no error: what is sent to it is lost.
 
     Args:
-        app: Answers.
+        app: The application.
         frame: Has the metrics, the traces, and the count of what callers hold open.
     """
 
@@ -83,8 +83,8 @@ class RequestLog:
             with suppress(ClientDisconnect):
                 await answer_incident(incident)(scope, receive, send_with_id)
         finally:
-            if TENANT in scope:
-                self._descriptors.leave(scope[TENANT].name)
+            if TENANT in scope and (name := scope[TENANT].name):
+                self._descriptors.leave(name)
             self._record(scope, time.perf_counter() - began)
             request_id.reset(tokens[0])
             trace_parent.reset(tokens[1])
@@ -148,7 +148,7 @@ class Admission:
         except REFUSALS as error:
             if STATUS in scope:
                 raise  # breaks the answer off
-            await describe_refusal(error)(scope, receive, send)
+            await describe_error(error)(scope, receive, send)
             return
         if not is_head:
             await self._app(scope, receive, send)
@@ -168,7 +168,7 @@ class Admission:
 
 
 async def _receive_body(call: Call) -> Receive:
-    """The channel on which FastAPI gets the body of a call: whole, if it is to be read at all."""
+    """The ASGI channel from which FastAPI receives a call's body, which is read here before."""
     # A method that no route has is refused by FastAPI; its body is not read.
     is_read = call.method in METHODS and needs_key(call.scope["path"], call.parts.settings)
     if not is_read or EXCHANGE not in call.scope or call.scope[EXCHANGE].length_bytes == 0:

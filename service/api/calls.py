@@ -97,7 +97,7 @@ class Call(Request):
     async def receive_by(
         self, reader: BodyReader, receive: Callable[..., Awaitable[Result]], *args: Any
     ) -> Result:
-        """Receives the call's body: few long ones at once, and all bytes are counted.
+        """Receives the call's body, and counts its bytes. Long ones wait for one of few places.
 
         Args:
             reader: Reads the body.
@@ -105,7 +105,7 @@ class Call(Request):
             args: Its arguments.
 
         Raises:
-            Crowded: Too many are received already, for too long.
+            Crowded: No place became free in time.
         """
         length = reader.length_bytes
         try:
@@ -136,11 +136,11 @@ class CallRoute(APIRoute):
 
 
 class BodyRoute(CallRoute):
-    """A route whose function answers by itself, with the bytes of its `Call`.
+    """A route whose function receives the body and sends the answer itself, by its `Call`.
 
     The function takes the call, the parameters of the path, and the model of the query if there is
-    one. It may raise `REFUSALS` until the answer has begun. It reads headers and bodies from the
-    call, so these are described by `openapi_extra`.
+    one. It may raise `REFUSALS` until the answer has begun. FastAPI does not see headers and bodies
+    that are read from the call: `openapi_extra` describes them.
     """
 
     async def answer(self, call: Call) -> None:
@@ -182,21 +182,22 @@ def read_query(model: type[Model], query_string: bytes) -> Model:
         RequestValidationError: A field is not valid.
     """
     fields = dict(parse_qsl(query_string.decode("latin-1"), keep_blank_values=True))
-    try:
-        return model.model_validate(fields)
-    except ValidationError as error:
-        raise refuse(error, "query") from error
+    return check_fields(model.model_validate, fields, "query")
 
 
-def refuse(error: ValidationError, *location: str) -> RequestValidationError:
-    """The error that FastAPI's routes raise for fields that break a schema.
+def check_fields(validate: Callable[[Any], Result], sent: object, part: str) -> Result:
+    """What pydantic makes of the fields of a request.
 
     Args:
-        error: The error from pydantic.
-        location: Where in the request the fields are: "query", "path" or "body", and names
-            below it.
+        validate: Makes it.
+        sent: The fields.
+        part: Where in the request they are: "query" or "body".
+
+    Raises:
+        RequestValidationError: A field is not valid; FastAPI's routes raise the same.
     """
-    broken: list[Mapping[str, Any]] = [
-        {**one, "loc": (*location, *one["loc"])} for one in error.errors(include_url=False)
-    ]
-    return RequestValidationError(broken)
+    try:
+        return validate(sent)
+    except ValidationError as error:
+        broken = [{**one, "loc": (part, *one["loc"])} for one in error.errors(include_url=False)]
+        raise RequestValidationError(broken) from error

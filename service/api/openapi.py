@@ -115,10 +115,10 @@ BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 
 def list_refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """FastAPI's `responses`: problem documents for these statuses, and those of every call."""
-    return {status: describe_refusal(status) for status in sorted({*statuses, *_EVERYWHERE})}
+    return {status: describe_status(status) for status in sorted({*statuses, *_EVERYWHERE})}
 
 
-def describe_refusal(status: int) -> dict[str, Any]:
+def describe_status(status: int) -> dict[str, Any]:
     """One of FastAPI's `responses`: a problem document."""
     headers = describe_headers(*REFUSAL_HEADERS.get(status, ()))
     return {"model": Problem, "description": _REFUSALS[status], "headers": headers}

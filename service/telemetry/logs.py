@@ -92,9 +92,9 @@ def configure_logging(level: str, log_format: LogFormat = "text") -> None:
                 "stderr": {
                     "class": "logging.StreamHandler",
                     "formatter": "line",
-                    "filters": ["cut"],
                 }
             },
+            "loggers": {"uvicorn.error": {"filters": ["cut"]}},
             "root": {"level": level.upper(), "handlers": ["stderr"]},
         }
     )

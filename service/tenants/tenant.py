@@ -45,10 +45,6 @@ class Tenant:
     scopes: frozenset[str]
     quota: Quota = NO_QUOTA
 
-    def allows(self, scope: str) -> bool:
-        """Whether it may make calls that need a scope."""
-        return scope in self.scopes or "admin" in self.scopes
-
     @property
     def sees(self) -> str | None:
         """The owner whose matrices, jobs and leases it may see; None for everybody's."""

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Response
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.api.calls import Call, CallRoute
-from wavetrim.service.api.openapi import describe_refusal
+from wavetrim.service.api.openapi import describe_status
 from wavetrim.service.api.problem_kinds import NOT_READY
 from wavetrim.service.api.problems import write_problem
 from wavetrim.service.api.schemas import HealthView
@@ -30,7 +30,7 @@ async def get_live() -> HealthView:
 _READY: Final[dict[str, Any]] = {
     "response_model": HealthView,
     "response_model_exclude_none": True,
-    "responses": {503: describe_refusal(503)},
+    "responses": {503: describe_status(503)},
 }
 
 

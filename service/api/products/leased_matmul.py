@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 from starlette.responses import Response
 
@@ -17,7 +17,7 @@ from wavetrim.scheduler.engine.layout import check_layout
 from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.service.api.calls import Call, refuse
+from wavetrim.service.api.calls import Call, check_fields
 from wavetrim.service.api.checks import NPY_TYPES
 from wavetrim.service.api.jobs.job_schemas import ProductTimings, VerificationView
 from wavetrim.service.api.json_document import read_json
@@ -99,10 +99,7 @@ async def answer_leased(call: Call) -> None:
         operands, out, extents = _find_matrices(product, parts.leases, tenant.sees)
         for extent in extents:
             stack.callback(extent.hold("request").release)
-        message = await compute(
-            call, operands, out, extents, alpha=product.alpha, beta=product.beta,
-            options=product.options, verify=product.verify,
-        )  # fmt: skip
+        message = await compute(call, product, operands, out, extents)
     response = Response(to_json(_describe(message), inf_nan_mode="null"), media_type=MEDIA_TYPE)
     response.raw_headers += describe_product(message)
     await call.answer(response)
@@ -115,10 +112,7 @@ def read_product(content: bytes) -> LeasedProduct:
         RequestValidationError: It is not JSON, or a field is not valid.
         FieldProblem: As `read_json`.
     """
-    try:
-        return LeasedProduct.model_validate(read_json(content))
-    except ValidationError as error:
-        raise refuse(error, "body") from error
+    return check_fields(LeasedProduct.model_validate, read_json(content), "body")
 
 
 def _find_matrices(
@@ -185,7 +179,7 @@ def _find_operand(name: str, matrix: LeasedMatrix, lease: Lease) -> tuple[Operan
 
 
 def _overlap(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether two matrices have a byte in common, or may have and it would take long to tell."""
+    """Whether two matrices share a byte, or may do so and it would take long to find out."""
     try:
         return np.shares_memory(one, other, max_work=_OVERLAP_WORK)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:

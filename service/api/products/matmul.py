@@ -88,10 +88,7 @@ async def matmul(call: Call, query: Annotated[MatmulQuery, Query()]) -> None:
         operands, out, result = await call.receive_by(
             body, receive_operands, body, query, memory, limit_bytes
         )
-        message = await compute(
-            call, operands, out, memory.extents, alpha=query.alpha, beta=query.beta,
-            options=query.options, verify=query.verify,
-        )  # fmt: skip
+        message = await compute(call, query, operands, out, memory.extents)
         media_type = choose_media_type(call.headers.get("accept")).encode()
         headers = [(b"content-type", media_type), *describe_product(message)]
         await send_views(call.scope, call.send, status=200, headers=headers, views=[result.whole])

@@ -7,9 +7,10 @@ from typing import Any
 from starlette.types import Receive
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
-from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
+from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.api.calls import Call
 from wavetrim.service.jobs.stacks import Shaped, fold
+from wavetrim.service.option_fields import ProductOptions
 from wavetrim.service.storage.memory.extent import Extent
 from wavetrim.service.storage.memory.request_memory import Piece, RequestMemory
 from wavetrim.service.telemetry.metrics import PARTS
@@ -32,14 +33,11 @@ def describe_operand(piece: Piece, matrix: Shaped, *, fortran_order: bool = Fals
 
 async def compute(
     call: Call,
+    asked: ProductOptions,
     operands: Sequence[Operand],
     out: Operand,
     extents: Sequence[Extent],
     *,
-    alpha: float,
-    beta: float,
-    options: PlanOptions,
-    verify: bool,
     priority: int = 0,
     until: float | None = None,
 ) -> Mapping[str, Any]:
@@ -47,13 +45,10 @@ async def compute(
 
     Args:
         call: The call.
+        asked: How it is computed.
         operands: A, B and, if beta is not 0, C.
         out: The result.
         extents: The memory that they lie in.
-        alpha: Factor of A·B.
-        beta: Factor of C.
-        options: For the planner.
-        verify: Whether it is checked.
         priority: That of the product, as jobs have it.
         until: When it must have been computed, by `time.perf_counter`; None for any time.
 
@@ -68,11 +63,11 @@ async def compute(
     c = rest[0] if rest else None
     request = fold(
         RunRequest(
-            job="", a=a, b=b, c=c, out=out, alpha=alpha, beta=beta, options=options,
-            verify=verify, reports=False,
+            job="", a=a, b=b, c=c, out=out, alpha=asked.alpha, beta=asked.beta,
+            options=asked.options, verify=asked.verify, reports=False,
         )
     )  # fmt: skip
-    if options is not NO_OPTIONS:
+    if request.options is not NO_OPTIONS:
         await call.parts.plans.plan_once(request)
     leaving = partial(_await_leaving, call.receive)
     return await call.parts.products.compute(

@@ -143,12 +143,10 @@ class BodyPull(asyncio.BufferedProtocol):
     def _read(self, reading: bool) -> None:
         """Have the transport read, or pause."""
         self._reading = reading
-        # A TLS transport of asyncio's that was closed twice has lost its connection's state.
-        with contextlib.suppress(AttributeError):
-            if reading:
-                self._transport.resume_reading()
-            else:
-                self._transport.pause_reading()
+        if reading:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
 
     def _acknowledge(self) -> None:
         """Have received bytes acknowledged at once when only the last packet is missing.

@@ -1,12 +1,10 @@
 """uvicorn's HTTP protocol, with limits, and bodies that are received into memory of their route.
 
-A head is limited in length, fields and time (`checks`). Bytes since the last end of a head or of a
-body's part are counted at each read, not at each field, which would cost every request. For the
-same reason a connection has one timer that looks for a late head, and a request has none.
+A head is limited in length, fields and time (`checks`). To cost a request little, bytes are counted
+at each read and not at each field, and a connection has one timer that looks for a late head.
 
 The application asks for a body's bytes once it has checked the request. Only then is the transport
-lent to a `BodyPull`, until the body's last byte. Bodies that the application does not pull are
-received by uvicorn.
+lent to a `BodyPull`, until the body's last byte. Other bodies are received by uvicorn.
 """
 
 import asyncio
@@ -109,8 +107,8 @@ class WireProtocol(HttpToolsProtocol):
     def eof_received(self) -> bool:  # type: ignore[override]
         """Keeps a connection whose client has closed its sending side and waits for an answer.
 
-        A client that has left looks the same at first. So interim answers are sent now and then: a
-        client that is gone resets the connection. Under TLS no connection is kept.
+        A client that has left looks the same at first, so interim answers are sent now and then:
+        one that has left resets the connection. Under TLS no connection is kept.
         """
         waits = self.cycle is not None and not self.cycle.response_complete
         self._half_closed = waits and not self.cycle.more_body and self.scheme == "http"

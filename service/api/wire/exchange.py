@@ -26,8 +26,8 @@ _PAUSE_SECONDS: Final = 0.001
 _CHUNKED: Final = b"transfer-encoding: chunked\r\n"
 
 _LEAST_BYTES_PER_SECOND: Final = 2**16
-"""Least rate at which an answer must be taken while it is waited for; chosen. What it is sent from
-stays in memory as long."""
+"""The least rate at which a client must read an answer; chosen. The memory that it is sent from
+stays in use as long."""
 
 
 class Exchange(asyncio.Transport):
@@ -63,8 +63,6 @@ class Exchange(asyncio.Transport):
         # An answer before the body's end closes the connection, as the rest may never come.
         self._keep_alive = cycle.keep_alive
         cycle.keep_alive = False
-        self._on_response = cycle.on_response
-        cycle.on_response = self._complete
 
     # What uvicorn's cycle calls.
 
@@ -72,7 +70,8 @@ class Exchange(asyncio.Transport):
         """Writes, but holds back the answer's head until the next write."""
         if self._cycle.chunked_encoding and self._cycle.scope["http_version"] == "1.0":
             data = _join_chunk(bytes(data), is_head=self._head is None)
-        if self._head is None and self._cycle.response_started:
+        is_head = self._head is None and self._cycle.response_started
+        if is_head and self._cycle.scope["method"] != "HEAD":  # whose answer has nothing else
             self._head = bytes(data)
         elif self._head and len(data) <= _JOINED_BYTES:
             joined, self._head = b"".join((self._head, data)), b""
@@ -201,11 +200,6 @@ class Exchange(asyncio.Transport):
         slow = self._taken_bytes < self._waited_seconds * _LEAST_BYTES_PER_SECOND
         self._waited_seconds, self._taken_bytes = 0.0, 0
         return slow
-
-    def _complete(self) -> None:
-        if self._head:  # an answer to HEAD has nothing after it
-            self._write_head()
-        self._on_response()
 
     def _write_head(self) -> None:
         """Writes the answer's head if it is held back."""

@@ -1,4 +1,4 @@
-"""Reads a request's body once, from its beginning: every body that the service receives."""
+"""Reads the bodies of all requests, each once and from its beginning."""
 
 import asyncio
 import hashlib
