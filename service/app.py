@@ -28,10 +28,8 @@ from wavetrim.service.api.openapi import (
 from wavetrim.service.api.problem_kinds import DATABASE_AWAY
 from wavetrim.service.api.problems import METHODS, answer_error, answer_http, answer_validation
 from wavetrim.service.api.products import leases, matmul, plan
-from wavetrim.service.api.products.leased_matmul import LeasedAnswer, LeasedProduct
 from wavetrim.service.api.v2 import infer, model
 from wavetrim.service.api.v2.answer import HEAD_LENGTH
-from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
 from wavetrim.service.errors import ServiceError, SettingRefused
 from wavetrim.service.lifespan import run_parts
 from wavetrim.service.page import site
@@ -152,9 +150,6 @@ _EXPOSED: Final = (
 )
 """Headers of answers that pages of `cors_origins` may read."""
 
-_NAMED: Final = (LeasedProduct, LeasedAnswer, InferHead, InferAnswer)
-"""Models that operations refer to by name: FastAPI does not see that they are used."""
-
 
 def _complete_document(app: FastAPI) -> None:
     """Add to the OpenAPI document what FastAPI cannot see."""
@@ -162,7 +157,7 @@ def _complete_document(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = complete_document(make_document(), _NAMED)
+            app.openapi_schema = complete_document(make_document())
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]

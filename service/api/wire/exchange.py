@@ -146,7 +146,10 @@ class Exchange(asyncio.Transport):
             cycle.waiting_for_100_continue = False
             if not self.is_closing():
                 self._connection.transport.write(CONTINUE)
-        taken = self._take_buffered(view)
+        taken = min(len(view), len(cycle.body))  # of what the parser has delivered already
+        with memoryview(cycle.body) as delivered:
+            view[:taken] = delivered[:taken]
+        del cycle.body[:taken]
         if taken == len(view) or not cycle.more_body:
             return taken
         if self._pull is None:
@@ -207,16 +210,6 @@ class Exchange(asyncio.Transport):
             head, self._head = self._head, b""
             if not self.is_closing():
                 self._connection.transport.write(head)
-
-    def _take_buffered(self, view: memoryview) -> int:
-        """Takes what the parser has already delivered."""
-        body = self._cycle.body
-        count = min(len(view), len(body))
-        if count:
-            with memoryview(body) as delivered:
-                view[:count] = delivered[:count]
-            del body[:count]
-        return count
 
 
 def _join_chunk(written: bytes, *, is_head: bool) -> bytes:
