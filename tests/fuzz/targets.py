@@ -25,12 +25,12 @@ from wavetrim.service.api.calls import read_query
 from wavetrim.service.api.checks import check_host, check_idempotency
 from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.matrices.download import parse_range
+from wavetrim.service.api.matrices.matrices import StoreQuery
 from wavetrim.service.api.problem_kinds import REFUSALS
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.api.products.leased_matmul import read_product
-from wavetrim.service.api.products.matmul import NAMES
+from wavetrim.service.api.products.matmul import NAMES, MatmulQuery
 from wavetrim.service.api.products.plan import PlanQuery
-from wavetrim.service.api.schemas import MatmulQuery, StoreQuery
 from wavetrim.service.api.v2.request import read_request
 from wavetrim.service.api.wire.digests import format_digest, parse_digest
 from wavetrim.service.api.wire.reader import BodyReader

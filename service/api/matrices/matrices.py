@@ -1,8 +1,9 @@
 """Matrices: stored, described, sent and removed."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Response
+from pydantic import BaseModel, Field
 
 from wavetrim.service.api.calls import BodyRoute, Call, CallRoute
 from wavetrim.service.api.checks import check_idempotency, check_length
@@ -18,7 +19,6 @@ from wavetrim.service.api.openapi import (
 from wavetrim.service.api.schemas import (
     MatrixPage,
     MatrixView,
-    StoreQuery,
     show_entry,
     show_matrix,
 )
@@ -37,6 +37,16 @@ MatrixId = Annotated[
         examples=["5f0c7d2e9b1a4c3d8e6f7a8b9c0d1e"],
     ),
 ]
+
+
+class StoreQuery(BaseModel):
+    """How a matrix is stored."""
+
+    storage: Literal["disk", "memory"] = Field(
+        "disk",
+        description="disk, or memory, where it lasts until the service ends or it is deleted.",
+    )
+
 
 _LOCATION: Final = {"headers": describe_headers("Location")}
 
