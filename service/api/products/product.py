@@ -9,7 +9,7 @@ from starlette.types import Receive
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.api.calls import Call
-from wavetrim.service.jobs.stacks import Shaped, fold
+from wavetrim.service.jobs.operands import Shaped, fold
 from wavetrim.service.option_fields import ProductOptions
 from wavetrim.service.storage.memory.extent import Extent
 from wavetrim.service.storage.memory.request_memory import Piece, RequestMemory
