@@ -23,7 +23,7 @@ from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import FORMAT_VERSION, build_preset_profile, read_profile
-from wavetrim.service.api.products import plan_query, plan_schemas
+from wavetrim.service.api.products import plan, plan_schemas
 
 PAGE: Final = ROOT / "service" / "page"
 EXERCISES: Final = PAGE / "explorer" / "exercise_products.js"
@@ -78,7 +78,7 @@ def collect_catalog() -> Json:
         kernels.setdefault(spec.dtype, {}).setdefault(spec.name, []).append(str(spec.tile))
     versions = {".".join(map(str, preset.compute_capability)) for preset in PRESETS}
     return {
-        "maxSize": plan_query.MAX_SIZE,
+        "maxSize": plan.MAX_SIZE,
         "itemBytes": ITEM_BYTES,
         "memories": MEMORIES,
         "accuracies": ACCURACIES,

@@ -1,7 +1,6 @@
 """The application: what every request passes, and the routes."""
 
 import os
-from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -22,17 +21,15 @@ from wavetrim.service.api.matrices import matrices
 from wavetrim.service.api.openapi import (
     PRODUCT_HEADERS,
     complete_document,
-    describe_refusal,
+    describe_status,
     list_refusals,
     name_operation,
 )
 from wavetrim.service.api.problem_kinds import DATABASE_AWAY
 from wavetrim.service.api.problems import METHODS, answer_error, answer_http, answer_validation
 from wavetrim.service.api.products import leases, matmul, plan
-from wavetrim.service.api.products.leased_schemas import LeasedAnswer, LeasedProduct
 from wavetrim.service.api.v2 import infer, model
 from wavetrim.service.api.v2.answer import HEAD_LENGTH
-from wavetrim.service.api.v2.schemas import InferAnswer, InferHead
 from wavetrim.service.errors import ServiceError, SettingRefused
 from wavetrim.service.lifespan import run_parts
 from wavetrim.service.page import site
@@ -87,7 +84,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=name_operation,
     )
-    app.state.frame = frame = make_frame(settings)
+    app.state.parts = frame = make_frame(settings)
     body_routes = [
         route for router in BODY_ROUTERS for route in router.routes if isinstance(route, BodyRoute)
     ]
@@ -97,11 +94,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             CORSMiddleware, allow_origins=settings.cors_origins.split(","), allow_methods=METHODS,
             allow_headers=["*"], expose_headers=_EXPOSED,
         )  # fmt: skip
-    if frame.traces is None:
-        app.add_middleware(RequestLog, metrics=frame.metrics)
-    else:
-        log = partial(RequestLog, find_parent=frame.traces.find_parent)
-        app.add_middleware(log, metrics=frame.metrics)
+    app.add_middleware(RequestLog, frame=frame)
+    if frame.traces is not None:
         frame.traces.watch_requests(app)
     for error in (ServiceError, FieldError, *DATABASE_AWAY):
         app.add_exception_handler(error, answer_error)
@@ -109,7 +103,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(HTTPException, answer_http)
     for router in (*BODY_ROUTERS, *ROUTERS):
         app.include_router(router, dependencies=[Depends(bearer), Depends(check_query)])
-    foreign: dict[int | str, dict[str, Any]] = {s: describe_refusal(s) for s in (400, 403)}
+    foreign: dict[int | str, dict[str, Any]] = {s: describe_status(s) for s in (400, 403)}
     app.include_router(health.router, responses=foreign)
     if settings.metrics == "open":
         app.include_router(metrics.router, responses=foreign)
@@ -156,9 +150,6 @@ _EXPOSED: Final = (
 )
 """Headers of answers that pages of `cors_origins` may read."""
 
-_NAMED: Final = (LeasedProduct, LeasedAnswer, InferHead, InferAnswer)
-"""Models that operations refer to by name: FastAPI does not see that they are used."""
-
 
 def _complete_document(app: FastAPI) -> None:
     """Add to the OpenAPI document what FastAPI cannot see."""
@@ -166,7 +157,7 @@ def _complete_document(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = complete_document(make_document(), _NAMED)
+            app.openapi_schema = complete_document(make_document())
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]

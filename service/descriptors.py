@@ -80,22 +80,22 @@ class Descriptors:
         if total > self._most + _SPARE:
             limit = f"at most {self._most + _SPARE}, with all connections (ulimit -n)"
             raise Crowded(f"{field} and other descriptors", total, limit)
-        self.enter(caller)
+        if caller:
+            self.enter(caller)
         self._taken += 1
 
     def give(self, caller: str) -> None:
         """It is closed."""
         self._taken -= 1
-        self.leave(caller)
+        if caller:
+            self.leave(caller)
 
     def enter(self, caller: str) -> None:
-        """Count a request of a caller, whose connection is open already.
+        """Count a request of a caller with a name, whose connection is open already.
 
         Raises:
             QuotaReached: The caller holds as many descriptors as it may.
         """
-        if not caller:
-            return
         most = max(1, self._most // 2)
         if self._held[caller] >= most:
             limit = f"at most {most}, half of all"
@@ -103,8 +103,7 @@ class Descriptors:
         self._held[caller] += 1
 
     def leave(self, caller: str) -> None:
-        """A request has ended."""
-        if caller:
-            self._held[caller] -= 1
-            if not self._held[caller]:
-                del self._held[caller]
+        """A request of a caller with a name has ended."""
+        self._held[caller] -= 1
+        if not self._held[caller]:
+            del self._held[caller]

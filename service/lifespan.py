@@ -22,7 +22,7 @@ from wavetrim.service.unix_socket import claim_socket
 @asynccontextmanager
 async def run_parts(app: FastAPI) -> AsyncIterator[None]:
     """Starts database, stores, engine and dispatcher; lets the running job end when it stops."""
-    frame: Frame = app.state.frame
+    frame: Frame = app.state.parts
     settings = frame.settings
     with claim_folder(settings.data_dir):
         claiming = Claiming(settings.database, settings.data_dir)

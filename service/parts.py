@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 class Frame:
     """What there is of a service before it starts: nothing of it is started or written yet.
 
+    It is `app.state.parts` until all `Parts` are there.
+
     Attributes:
         settings: Its settings.
         metrics: Counts what it does.
@@ -67,7 +69,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts(Frame):
-    """All parts of a service that has started: `app.state.parts`.
+    """All parts of a service that has started, then `app.state.parts`.
 
     Attributes:
         database: Its database.
@@ -82,6 +84,7 @@ class Parts(Frame):
         fleet: The engine, and the nodes of the cluster.
         engines: Where products wait for devices.
         bodies: Limits how many long bodies are received at once.
+        plans: Plans for this machine, by shape.
         products: Computes products in one call.
         infer_statistics: Counts requests of the Open Inference Protocol.
         news: Changes of jobs.
@@ -104,6 +107,7 @@ class Parts(Frame):
     fleet: Fleet
     engines: EngineQueue
     bodies: Bodies
+    plans: Plans
     products: Products
     infer_statistics: InferStatistics
     news: JobNews
@@ -185,7 +189,8 @@ def make_parts(frame: Frame, database: Database) -> Parts:
         database=database, writes=writes, commits=commits, matrices=store, jobs=jobs,
         engine=engine, arena=arena,
         in_flight=in_flight, leases=Leases(arena, in_flight, descriptors),
-        fleet=fleet, engines=engines, bodies=Bodies(PLACES), products=products,
+        fleet=fleet, engines=engines, bodies=Bodies(PLACES), plans=plans,
+        products=products,
         infer_statistics=InferStatistics(), news=news,
         streams=Shares("streams of events", max(1, descriptors.connections // 4)),
         waits=Shares("calls that wait for jobs", max(1, descriptors.connections // 2)),

@@ -1,6 +1,7 @@
 """Settings of the service; those of its machine are in `machine_settings`."""
 
 import os
+from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -197,7 +198,7 @@ class Settings(MachineSettings):
         """The database's URL: `database_url`, or the SQLite file in the data folder."""
         return self.database_url or f"sqlite:///{self.data_dir / 'wavetrim.db'}"
 
-    @property
+    @cached_property
     def names_callers(self) -> bool:
         """Whether every call needs a key or a token, even if no caller's key was made."""
         return self.api_key is not None or self.jwt_issuer is not None

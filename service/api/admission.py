@@ -1,4 +1,4 @@
-"""What every request passes: the log, the checks, and who answers then.
+"""What every request passes: the log and the checks, before a route answers it.
 
 `RequestLog` is around the whole application, `Admission` before its routes. A request that passes
 the checks goes to its `BodyRoute`, or with its JSON document to FastAPI.
@@ -7,7 +7,7 @@ the checks goes to its `BodyRoute`, or with its JSON document to FastAPI.
 import logging
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -18,12 +18,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from wavetrim.service.api.calls import BodyRoute, Call
 from wavetrim.service.api.checks import TENANT, check_caller, check_host, check_query, needs_key
 from wavetrim.service.api.problem_kinds import REFUSALS
-from wavetrim.service.api.problems import METHODS, answer_incident, describe_refusal, list_methods
+from wavetrim.service.api.problems import METHODS, answer_incident, describe_error, list_methods
+from wavetrim.service.api.wire.exchange import EXCHANGE
+from wavetrim.service.parts import Frame
 from wavetrim.service.telemetry.logs import FIELDS, request_id, take_request_id
-from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.telemetry.trace import read_trace_parent, trace_parent
 
 logger = logging.getLogger(__name__)
+
+STATUS: Final = "wavetrim.status"
+"""Key of the answer's status in a request's ASGI scope, once the answer has begun."""
 
 _DISCONNECTED: Final = 499
 
@@ -36,20 +40,15 @@ class RequestLog:
     caller learns only that id. A client that leaves is no error: what is sent to it is lost.
 
     Args:
-        app: Answers.
-        metrics: Counts requests.
-        find_parent: Makes the `traceparent` of a request's work from its header.
+        app: The application.
+        frame: Has the metrics, the traces, and the count of what callers hold open.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        metrics: Metrics,
-        find_parent: Callable[[str | None], str | None] = read_trace_parent,
-    ) -> None:
+    def __init__(self, app: ASGIApp, frame: Frame) -> None:
         self._app = app
-        self._metrics = metrics
-        self._find_parent = find_parent
+        self._metrics, self._descriptors = frame.metrics, frame.descriptors
+        traces = frame.traces
+        self._find_parent = read_trace_parent if traces is None else traces.find_parent
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one connection event."""
@@ -57,15 +56,14 @@ class RequestLog:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        sent, parent = _find_ids(scope)
-        identity = take_request_id(sent)
-        tokens = request_id.set(identity), trace_parent.set(self._find_parent(parent))
-        status = 0
+        sent = dict(reversed(scope["headers"]))  # of several fields of a name the first counts
+        identity = take_request_id(sent.get(b"x-request-id", b"").decode("latin-1"))
+        parent = self._find_parent(sent.get(b"traceparent", b"").decode("latin-1"))
+        tokens = request_id.set(identity), trace_parent.set(parent)
 
         async def send_with_id(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
+                scope[STATUS] = message["status"]
                 MutableHeaders(scope=message)["X-Request-Id"] = identity
             try:
                 await send(message)
@@ -75,25 +73,25 @@ class RequestLog:
         try:
             await self._app(scope, receive, send_with_id)
         except ClientDisconnect:
-            status = _DISCONNECTED
+            scope[STATUS] = _DISCONNECTED
         except Exception:
             incident = uuid.uuid4().hex
             logger.exception("incident %s", incident)
             self._metrics.incidents.inc()
-            if status:
+            if STATUS in scope:
                 raise  # the answer has begun, so the server breaks off the connection
             with suppress(ClientDisconnect):
                 await answer_incident(incident)(scope, receive, send_with_id)
         finally:
-            if TENANT in scope:
-                scope["app"].state.frame.descriptors.leave(scope[TENANT].name)
-            self._record(scope, status or _DISCONNECTED, time.perf_counter() - began)
+            if TENANT in scope and (name := scope[TENANT].name):
+                self._descriptors.leave(name)
+            self._record(scope, time.perf_counter() - began)
             request_id.reset(tokens[0])
             trace_parent.reset(tokens[1])
 
-    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+    def _record(self, scope: Scope, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")
-        method, path = scope["method"], scope["path"]
+        method, path, status = scope["method"], scope["path"], scope.get(STATUS, _DISCONNECTED)
         # A stream lasts as long as its caller listens: that is no latency.
         latency = None if route.endswith("/events") else seconds
         self._metrics.record_request(method, route, status, latency)
@@ -111,15 +109,6 @@ class RequestLog:
         shown = ascii(client[0])[1:-1]  # it may come from a proxy's header
         words = "%s %r %d %.1f ms for %s"
         logger.debug(words, method, path, status, seconds * 1e3, shown, extra={FIELDS: fields})
-
-
-def _find_ids(scope: Scope) -> tuple[str | None, str | None]:
-    """A request's X-Request-Id and traceparent, in one pass over its headers."""
-    found: dict[bytes, str] = {}
-    for name, value in scope["headers"]:
-        if name in (b"x-request-id", b"traceparent"):
-            found.setdefault(name, value.decode("latin-1"))
-    return found.get(b"x-request-id"), found.get(b"traceparent")
 
 
 class Admission:
@@ -149,7 +138,7 @@ class Admission:
         try:
             needs_host = scope["http_version"] == "1.1"
             hosts = call.headers.getlist("host")
-            check_host(hosts, call.frame.settings, is_needed=needs_host)
+            check_host(hosts, call.parts.settings, is_needed=needs_host)
             await check_caller(call)
             await check_query(call)
             if route is not None:
@@ -157,9 +146,9 @@ class Admission:
                 return
             receive = await _receive_body(call)
         except REFUSALS as error:
-            if call.begun:
+            if STATUS in scope:
                 raise  # breaks the answer off
-            await describe_refusal(error)(scope, receive, send)
+            await describe_error(error)(scope, receive, send)
             return
         if not is_head:
             await self._app(scope, receive, send)
@@ -172,18 +161,17 @@ class Admission:
 
     def _find_route(self, scope: Scope, method: str) -> BodyRoute | None:
         for route in self._routes:
-            if (parameters := route.find(method, scope["path"])) is not None:
-                scope.update(path_params=parameters, route=route)
+            if method in (route.methods or ()) and (found := route.path_regex.match(scope["path"])):
+                scope.update(path_params=found.groupdict(), route=route)
                 return route
         return None
 
 
 async def _receive_body(call: Call) -> Receive:
-    """The channel on which FastAPI gets the body of a call: whole, if it is to be read at all."""
+    """The ASGI channel from which FastAPI receives a call's body, which is read here before."""
     # A method that no route has is refused by FastAPI; its body is not read.
-    is_read = call.method in METHODS and needs_key(call.scope["path"], call.frame.settings)
-    length = call.headers.get("content-length", "0")
-    if not is_read or (length == "0" and "transfer-encoding" not in call.headers):
+    is_read = call.method in METHODS and needs_key(call.scope["path"], call.parts.settings)
+    if not is_read or EXCHANGE not in call.scope or call.scope[EXCHANGE].length_bytes == 0:
         return call.receive
     try:
         content = await call.receive_document()

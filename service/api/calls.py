@@ -16,16 +16,16 @@ from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
-from starlette.types import Message
+from starlette.types import Receive, Scope, Send
 
 from wavetrim.service.api.checks import TENANT, check_length
 from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
 from wavetrim.service.errors import BodyTooLarge, UploadStalled
-from wavetrim.service.tenants.tenant import Tenant
+from wavetrim.service.tenants.tenant import UNKNOWN_TENANT, Tenant
 
 if TYPE_CHECKING:
-    from wavetrim.service.parts import Frame, Parts
+    from wavetrim.service.parts import Parts
 
 Model = TypeVar("Model", bound=BaseModel)
 Result = TypeVar("Result")
@@ -41,33 +41,17 @@ class Call(Request):
     """A request.
 
     Attributes:
-        begun: Whether its answer has begun.
+        parts: The parts of the service. Before it has started there are those of `Frame`, and the
+            checks need no others.
+        tenant: Who makes the call; a caller who may do nothing until its key is checked.
+        send: The ASGI channel for the answer.
     """
 
-    begun = False
-
-    @property
-    def frame(self) -> "Frame":
-        """What there is of the service before it starts: the checks need nothing else."""
-        frame: Frame = self.scope["app"].state.frame
-        return frame
-
-    @property
-    def parts(self) -> "Parts":
-        """The parts of the service."""
-        parts: Parts = self.scope["app"].state.parts
-        return parts
-
-    @property
-    def tenant(self) -> Tenant:
-        """Who makes the call; its key must have been checked."""
-        tenant: Tenant = self.scope[TENANT]
-        return tenant
-
-    async def send(self, message: Message) -> None:
-        """Its ASGI channel for the answer."""
-        self.begun = True
-        await self._send(message)
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        super().__init__(scope, receive, send)
+        self.parts: Parts = scope["app"].state.parts
+        self.tenant: Tenant = scope.get(TENANT, UNKNOWN_TENANT)
+        self.send = send
 
     async def answer(self, response: Response) -> None:
         """Send a whole answer."""
@@ -113,7 +97,7 @@ class Call(Request):
     async def receive_by(
         self, reader: BodyReader, receive: Callable[..., Awaitable[Result]], *args: Any
     ) -> Result:
-        """Receives the call's body: few long ones at once, and all bytes are counted.
+        """Receives the call's body, and counts its bytes. Long ones wait for one of few places.
 
         Args:
             reader: Reads the body.
@@ -121,7 +105,7 @@ class Call(Request):
             args: Its arguments.
 
         Raises:
-            Crowded: Too many are received already, for too long.
+            Crowded: No place became free in time.
         """
         length = reader.length_bytes
         try:
@@ -146,25 +130,18 @@ class CallRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def handle_call(request: Request) -> Response:
-            return await handle(Call(request.scope, request.receive))
+            return await handle(Call(request.scope, request.receive, request._send))
 
         return handle_call
 
 
 class BodyRoute(CallRoute):
-    """A route whose function answers by itself, with the bytes of its `Call`.
+    """A route whose function receives the body and sends the answer itself, by its `Call`.
 
     The function takes the call, the parameters of the path, and the model of the query if there is
-    one. It may raise `REFUSALS` until the answer has begun. It reads headers and bodies from the
-    call, so these are described by `openapi_extra`.
+    one. It may raise `REFUSALS` until the answer has begun. FastAPI does not see headers and bodies
+    that are read from the call: `openapi_extra` describes them.
     """
-
-    def find(self, method: str, path: str) -> dict[str, str] | None:
-        """The parameters in a path; None if the route has another path or method."""
-        if method not in (self.methods or ()):
-            return None
-        found = self.path_regex.match(path)
-        return None if found is None else found.groupdict()
 
     async def answer(self, call: Call) -> None:
         """Answer a call that has passed the checks.
@@ -205,21 +182,22 @@ def read_query(model: type[Model], query_string: bytes) -> Model:
         RequestValidationError: A field is not valid.
     """
     fields = dict(parse_qsl(query_string.decode("latin-1"), keep_blank_values=True))
-    try:
-        return model.model_validate(fields)
-    except ValidationError as error:
-        raise refuse(error, "query") from error
+    return check_fields(model.model_validate, fields, "query")
 
 
-def refuse(error: ValidationError, *location: str) -> RequestValidationError:
-    """The error that FastAPI's routes raise for fields that break a schema.
+def check_fields(validate: Callable[[Any], Result], sent: object, part: str) -> Result:
+    """What pydantic makes of the fields of a request.
 
     Args:
-        error: The error from pydantic.
-        location: Where in the request the fields are: "query", "path" or "body", and names
-            below it.
+        validate: Makes it.
+        sent: The fields.
+        part: Where in the request they are: "query" or "body".
+
+    Raises:
+        RequestValidationError: A field is not valid; FastAPI's routes raise the same.
     """
-    broken: list[Mapping[str, Any]] = [
-        {**one, "loc": (*location, *one["loc"])} for one in error.errors(include_url=False)
-    ]
-    return RequestValidationError(broken)
+    try:
+        return validate(sent)
+    except ValidationError as error:
+        broken = [{**one, "loc": (part, *one["loc"])} for one in error.errors(include_url=False)]
+        raise RequestValidationError(broken) from error

@@ -1,7 +1,7 @@
 """The checks of a request, in their order. Each is a function that refuses or passes on.
 
-1. Its head is within limits (`find_body`, `check_head`, `check_size`). `wire/` calls these
-   while the head is read, before there is a request.
+1. Its head is within limits (`check_head`, `check_size`). `wire/` calls these while the head is
+   read, before there is a request.
 2. Its host, its caller and its query (`check_host`, `check_caller`, `check_query`): `admission`
    calls these before any byte of a body is received.
 3. Its body: media type, coding and length (`check_content`, `check_length`), and the key that
@@ -61,35 +61,35 @@ MAX_KEY_CHARACTERS: Final = 255
 """The longest Idempotency-Key."""
 
 TENANT: Final = "wavetrim.tenant"
-"""Key of a request's tenant in its ASGI scope, once its key was checked and the tenant's
-connections count it."""
+"""Key of a request's tenant in its ASGI scope, once its key is checked and it counts."""
 
 _AUTHORITY_END: Final = re.compile(rb"[/?#]")
 
-_HOST: Final = re.compile(
-    r"(?P<name>[a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]*)?", re.IGNORECASE | re.ASCII
-)
+_HOST: Final = re.compile(r"(?P<name>[a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]*)?", re.I | re.ASCII)
 """A name or an address, and a port; a URL parser would accept users, paths and queries, too."""
 
 _KEY: Final = re.compile(rf"[\x20-\x7e]{{1,{MAX_KEY_CHARACTERS}}}")
 
 
-# 1. The head.
-
-
 def check_head(
     version: str, url: bytes, headers: list[tuple[bytes, bytes]], *, read_bytes: int
-) -> None:
+) -> int | None:
     """A complete head is within its limits; the parser accepts more.
+
+    Chunked is the only transfer coding of a body. The parser accepts every list that ends with
+    chunked, and would leave a body compressed.
 
     Args:
         version: Its version of HTTP.
         url: The request's target.
         headers: Its header fields.
-        read_bytes: The head's length, or more, if more was read with it.
+        read_bytes: The length of what was read: the head, and perhaps what follows it.
+
+    Returns:
+        The body's length in bytes, 0 without a body; None if it comes in chunks.
 
     Raises:
-        RequestMalformed: The version is not supported.
+        RequestMalformed: The version or the transfer coding is not supported.
         HeadTooLarge: It is too long, or has too many fields.
         FieldProblem: The query has too many fields.
     """
@@ -101,6 +101,18 @@ def check_head(
     count = url.count(b"&") + 1
     if count > MAX_FIELDS:
         raise FieldProblem("query fields", count, f"at most {MAX_FIELDS}")
+    length_bytes, codings = 0, []
+    for name, value in headers:
+        if name == b"content-length":
+            length_bytes = int(value)  # the parser takes numbers only
+        elif name == b"transfer-encoding":
+            codings.append(value.lower())
+    if not codings:
+        return length_bytes
+    if codings != [b"chunked"]:
+        shown = b", ".join(codings).decode("latin-1")
+        raise RequestMalformed("Transfer-Encoding", shown, "chunked, or left out")
+    return None
 
 
 def check_size(length_bytes: int, field_count: int) -> None:
@@ -116,40 +128,10 @@ def check_size(length_bytes: int, field_count: int) -> None:
         raise HeadTooLarge("request line and headers", f"{length_bytes} bytes", limit)
 
 
-def find_body(headers: list[tuple[bytes, bytes]]) -> tuple[int | None, bool]:
-    """Chunked is the only transfer coding of a body.
-
-    The parser accepts every list that ends with chunked, and would leave a body compressed.
-
-    Returns:
-        The body's length, None if it is not known; and whether there is a body.
-
-    Raises:
-        RequestMalformed: There is another transfer coding.
-    """
-    length: int | None = None
-    codings: list[bytes] = []
-    for name, value in headers:
-        if name == b"content-length":
-            length = int(value)
-        elif name == b"transfer-encoding":
-            codings.append(value)
-    if not codings:
-        return length, bool(length)
-    if [coding.lower() for coding in codings] != [b"chunked"]:
-        shown = b", ".join(codings).decode("latin-1")
-        raise RequestMalformed("Transfer-Encoding", shown, "chunked, or left out")
-    return None, True
-
-
 def take_authority(url: bytes, headers: list[tuple[bytes, bytes]]) -> None:
-    """If the target is a whole URL, replace the Host header by the URL's host.
+    """If a request's target is a whole URL, its host takes the Host header's place, to be checked.
 
-    The URL's host is the one that counts (RFC 9112, section 3.2.2), so it must be checked.
-
-    Args:
-        url: The request's target.
-        headers: Its header fields, which are changed.
+    That is the host that counts (RFC 9112, section 3.2.2).
     """
     _, absolute, rest = url.partition(b"://")
     if absolute:
@@ -157,24 +139,20 @@ def take_authority(url: bytes, headers: list[tuple[bytes, bytes]]) -> None:
         headers[:] = [(name, authority if name == b"host" else value) for name, value in headers]
 
 
-# 2. Host, caller and query.
-
-
 def check_host(hosts: Sequence[str], settings: Settings, *, is_needed: bool) -> None:
-    """The Host header is there once, and names loopback if the service has no key.
+    """There is one Host header, and it names loopback if the service has no key.
 
-    Without a key the service listens on loopback only. So a web page that rebinds its own host name
-    to 127.0.0.1 is refused. If the target of a request is a whole URL, `wire/` has replaced the
-    header by the URL's host.
+    Without a key the service listens on loopback only. A web page could reach it there by rebinding
+    its own host name to 127.0.0.1, and is refused.
 
     Args:
         hosts: The request's Host headers.
         settings: The service's settings.
-        is_needed: Whether the request's version of HTTP asks for the header, as 1.1 does.
+        is_needed: Whether the header may not be left out, as in HTTP/1.1.
 
     Raises:
-        HostAmbiguous: There are several, and proxies may pick another one than the service; or
-            there is none although it is needed (RFC 9112, section 3.2).
+        HostAmbiguous: There are several, of which a proxy may pick another than the service does;
+            or there is none although it is needed (RFC 9112, section 3.2).
         HostRefused: The service has no API key, and the header does not name this machine.
     """
     if len(hosts) > 1 or (is_needed and not hosts):
@@ -187,36 +165,36 @@ def check_host(hosts: Sequence[str], settings: Settings, *, is_needed: bool) -> 
 
 
 async def check_caller(call: "Call") -> None:
-    """The call's key or token is valid, has the call's scope, and a connection left for it.
+    """The call's key or token is valid, has the scope for it, and may have one more request.
 
-    From then on the call has a tenant, whose connections count it until it ends (`admission`). GET
-    and HEAD read, all else computes. Some paths need no key.
+    From then on the call has a tenant, and counts among its requests until it ends (`admission`).
+    GET and HEAD need the scope read, all else compute. Some paths need no key.
 
     Raises:
         Unauthorized: The service has keys, and the call has no valid key or token.
         IssuerAway: Its token cannot be checked now.
         ScopeMissing: The key is for other calls.
-        QuotaReached: The tenant has as many connections as it may.
+        QuotaReached: The tenant has as many requests as it may.
     """
     method, path = call.scope["method"], call.scope["path"]
-    if not needs_key(path, call.frame.settings):
+    if not needs_key(path, call.parts.settings):
         return
     tenant = await find_tenant(call)
-    only_looks = method in ("GET", "HEAD") or path == "/v2/repository/index"
-    needed = "read" if only_looks else "compute"
+    needed = "read" if method in ("GET", "HEAD") or path == "/v2/repository/index" else "compute"
     if path == "/metrics":  # it tells of all callers
         needed = "admin"
-    if not tenant.allows(needed):
+    if not {needed, "admin"} & tenant.scopes:
         raise ScopeMissing("scope", ",".join(sorted(tenant.scopes)), f"{needed} or admin")
-    call.frame.descriptors.enter(tenant.name)
-    call.scope[TENANT] = tenant
+    if tenant.name:
+        call.parts.descriptors.enter(tenant.name)
+    call.tenant = call.scope[TENANT] = tenant
 
 
 async def check_query(call: Request) -> None:
-    """The route knows all fields of the query, and each but a list is there once.
+    """The route knows all fields of the query, and only lists are there more than once.
 
-    What clients of /v2 add is ignored. For routes of FastAPI's this is a dependency, too: before,
-    their route is not known.
+    Fields of /v2 that are not known are ignored. FastAPI's routes are known only later, so for them
+    this is a dependency, too.
 
     Raises:
         QueryFieldUnknown: One is unknown.
@@ -238,9 +216,7 @@ async def check_query(call: Request) -> None:
 @lru_cache(maxsize=64)
 def _names_loopback(host: str, own_name: str) -> bool:
     found = _HOST.fullmatch(host)
-    if found is None:
-        return False
-    name = found["name"].strip("[]").lower()
+    name = found["name"].strip("[]").lower() if found else ""
     try:
         return name in ("localhost", own_name.lower()) or ip_address(name).is_loopback
     except ValueError:
@@ -256,7 +232,7 @@ def needs_key(path: str, settings: Settings) -> bool:
 
 async def find_tenant(call: "Call") -> Tenant:
     """Who makes a call, by the key or token in its headers; raises as `check_caller`."""
-    settings, keys, tokens = call.frame.settings, call.frame.keys, call.frame.tokens
+    settings, keys, tokens = call.parts.settings, call.parts.keys, call.parts.tokens
     if not settings.names_callers and keys.empty:
         return ONE_TENANT
     scheme, _, text = call.headers.get("authorization", "").partition(" ")
@@ -274,21 +250,13 @@ async def find_tenant(call: "Call") -> Tenant:
     return key.tenant
 
 
-# 3. The body.
+def check_content(headers: Headers, media_types: Collection[str] = ()) -> str:
+    """The service reads a body's media type and content coding; returns the coding.
 
-
-def check_content(headers: Headers, media_types: Collection[str] = ()) -> tuple[str, int | None]:
-    """Media type and content coding of a body are accepted.
-
-    Args:
-        headers: The request's headers.
-        media_types: Accepted media types; none for any.
-
-    Returns:
-        The content coding, and the body's length, None if it is not known.
+    Without `media_types` any type is accepted.
 
     Raises:
-        ContentRefused: One of them is not.
+        ContentRefused: It does not read one of them.
     """
     media_type = read_media_type(headers)
     if media_types and media_type not in media_types:
@@ -296,8 +264,7 @@ def check_content(headers: Headers, media_types: Collection[str] = ()) -> tuple[
     coding = headers.get("content-encoding", "").strip().lower() or "identity"
     if coding not in CODINGS:
         raise ContentRefused("Content-Encoding", coding, " or ".join(CODINGS))
-    length = headers.get("content-length")
-    return coding, None if length is None else int(length)  # the parser takes numbers only
+    return coding
 
 
 def read_media_type(headers: Headers) -> str:
@@ -306,16 +273,16 @@ def read_media_type(headers: Headers) -> str:
 
 
 def check_length(length_bytes: int | None, most_bytes: int, *, field: str, why: str) -> None:
-    """A body's length, if it is known, is within its limit.
+    """A length, if it is known, is within its limit.
 
     Args:
-        length_bytes: The length, or that of the part that has come.
+        length_bytes: The length of a body or of a part of it.
         most_bytes: The limit.
         field: What has this length.
-        why: Where the limit is from.
+        why: Where the limit comes from.
 
     Raises:
-        BodyTooLarge: It is longer.
+        BodyTooLarge: The length is over the limit.
     """
     if length_bytes is not None and length_bytes > most_bytes:
         raise BodyTooLarge(field, length_bytes, f"at most {most_bytes} bytes{why}")

@@ -6,7 +6,6 @@ generated clients use.
 """
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -107,6 +106,9 @@ _EXAMPLES: Final = Path(__file__).with_name("examples.json")
 
 _FASTAPIS_REFUSAL: Final = "HTTPValidationError"
 
+_REFERRED: Final[dict[str, type[BaseModel]]] = {}
+"""Models that `refer` has named, by their names."""
+
 _REFERENCE: Final = "#/components/schemas/{model}"
 
 BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
@@ -115,10 +117,10 @@ BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 
 def list_refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """FastAPI's `responses`: problem documents for these statuses, and those of every call."""
-    return {status: describe_refusal(status) for status in sorted({*statuses, *_EVERYWHERE})}
+    return {status: describe_status(status) for status in sorted({*statuses, *_EVERYWHERE})}
 
 
-def describe_refusal(status: int) -> dict[str, Any]:
+def describe_status(status: int) -> dict[str, Any]:
     """One of FastAPI's `responses`: a problem document."""
     headers = describe_headers(*REFUSAL_HEADERS.get(status, ()))
     return {"model": Problem, "description": _REFUSALS[status], "headers": headers}
@@ -183,7 +185,8 @@ def describe_download() -> dict[str, Any]:
 
 
 def refer(model: type[BaseModel]) -> dict[str, Any]:
-    """Content that is a JSON document of a model, which `complete_document` must be given."""
+    """Content that is a JSON document of a model. FastAPI does not see that the model is used."""
+    _REFERRED[model.__name__] = model
     return {"schema": {"$ref": _REFERENCE.format(model=model.__name__)}}
 
 
@@ -192,19 +195,18 @@ def name_operation(route: APIRoute) -> str:
     return f"{route.name}_of_version" if "{version}" in route.path else route.name
 
 
-def complete_document(
-    document: dict[str, Any], models: Iterable[type[BaseModel]]
-) -> dict[str, Any]:
-    """Add to an OpenAPI document what all operations share, and the models that `refer` names.
+def complete_document(document: dict[str, Any]) -> dict[str, Any]:
+    """Add to an OpenAPI document what all operations share, and the models that `refer` has named.
 
     Every refusal gets the form and media type that it has on the wire. FastAPI's own form of a
     refused field is removed, as no answer has it.
     """
     components = document["components"]
+    schemas = components["schemas"]
+    models = [model for name, model in _REFERRED.items() if name not in schemas]
     _, named = models_json_schema(
         [(model, "validation") for model in models], ref_template=_REFERENCE
     )
-    schemas = components["schemas"]
     schemas.update(named["$defs"])
     for name, examples in json.loads(_EXAMPLES.read_text(encoding="utf-8")).items():
         schemas[name]["examples"] = examples

@@ -72,7 +72,7 @@ class ProblemResponse(JSONResponse):
         return json.dumps(content, allow_nan=False).encode()
 
     def add_error(self) -> None:
-        """Add the member."""
+        """Add the member `error`."""
         document = json.loads(bytes(self.body))
         self.body = self.render({**document, "error": document["detail"]})
         self.headers["content-length"] = str(len(self.body))
@@ -85,11 +85,13 @@ class ProblemResponse(JSONResponse):
 
 
 def describe_error(error: Exception) -> ProblemResponse:
-    """The problem document of an error in the table.
+    """The problem document of one of `REFUSALS`.
 
     Raises:
-        LookupError: The error is not in the table.
+        LookupError: It is another error.
     """
+    if isinstance(error, RequestValidationError):
+        return _describe_invalid(error)
     kind = find_kind(error)
     members = {
         name: to_wire(getattr(error, name))
@@ -124,13 +126,6 @@ def write_problem(
     return ProblemResponse({**document, **(members or {})}, kind.status, headers)
 
 
-def describe_refusal(error: Exception) -> ProblemResponse:
-    """The problem document of one of `REFUSALS`."""
-    if isinstance(error, RequestValidationError):
-        return _describe_invalid(error)
-    return describe_error(error)
-
-
 async def answer_error(_request: Request, error: Exception) -> ProblemResponse:
     """FastAPI's handler of errors in the table."""
     return describe_error(error)
@@ -150,7 +145,7 @@ async def answer_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     cause = error.__cause__
     if isinstance(cause, REFUSALS):  # of a `JsonRequest`, which FastAPI wraps
-        return describe_refusal(cause)
+        return describe_error(cause)
     title = _HTTP_TITLES.get(error.status_code, "Request refused")
     kind = ProblemKind(error.status_code, f"http-{error.status_code}", title)
     headers = dict(error.headers or {})

@@ -1,4 +1,4 @@
-"""Schemas that several resources share: matrices, products, expected ends, health and problems."""
+"""Schemas that several resources share: matrices, expected ends and problems."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -10,7 +10,6 @@ from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.clock import show_time
 from wavetrim.service.jobs.estimate import Expected
 from wavetrim.service.jobs.past import Span
-from wavetrim.service.option_fields import Factor, ProductOptions, QueryRows
 from wavetrim.service.storage.matrices.matrix import Matrix
 
 
@@ -87,31 +86,6 @@ class MatrixPage(BaseModel):
     )
 
 
-class StoreQuery(BaseModel):
-    """How a matrix is stored."""
-
-    storage: Literal["disk", "memory"] = Field(
-        "disk",
-        description="disk, or memory, where it lasts until the service ends or it is deleted.",
-    )
-
-
-class MatmulQuery(ProductOptions):
-    """How a product in one call is computed: alpha · A·B + beta · C."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    f: QueryRows = "auto"
-    beta: Factor = Field(
-        0.0, description="Factor of C, the third .npy file of the body; at 0 there is no third one."
-    )
-    dtype: DtypeName | None = Field(
-        None,
-        description="Element type of the result, to which operands are converted first. Without "
-        "it, that of the operands.",
-    )
-
-
 class ExpectedView(BaseModel):
     """When a job begins and ends, as far as is known."""
 
@@ -121,15 +95,6 @@ class ExpectedView(BaseModel):
     ends_at: datetime = Field(description="When it ends.")
     ends_between: tuple[datetime, datetime] = Field(description="It does so here, with 90%.")
     reason: str = Field(description="What it waits for, in a sentence.")
-
-
-class HealthView(BaseModel):
-    """The service answers."""
-
-    status: Literal["live", "ready", "degraded"] = Field(
-        description="live, ready, or degraded: ready, but without a GPU that it had or should have."
-    )
-    detail: str | None = Field(None, description="What a degraded service lacks.")
 
 
 class BrokenField(BaseModel):

@@ -15,13 +15,8 @@ import typer
 import uvicorn
 from fastapi import FastAPI
 
-from wavetrim.service.api.wire.connection import (
-    HEAD_SECONDS,
-    LINGERING_CONNECTIONS,
-    WireLimits,
-    make_protocol,
-)
-from wavetrim.service.api.wire.refusal import CLOSED, Refusals
+from wavetrim.service.api.wire.connection import LINGERING_CONNECTIONS, make_protocol
+from wavetrim.service.api.wire.refusal import CLOSED, HEAD_SECONDS, Refusals, WireLimits
 from wavetrim.service.parts import Frame, Parts
 from wavetrim.service.server.listening import Listeners
 from wavetrim.service.server.tls_server import TlsServer
@@ -57,7 +52,7 @@ class ForegroundServer(uvicorn.Server):
         signals: Sequence[signal.Signals],
         timeout_graceful_shutdown: int,
     ) -> None:
-        frame: Frame = app.state.frame
+        frame: Frame = app.state.parts
         descriptors = frame.descriptors
         refusals = Refusals(frame.metrics.record_wire_refusal)
         limits = WireLimits(

@@ -28,9 +28,9 @@ FIELDS: Final = "fields"
 """Attribute of a record: a mapping that is added to its JSON object."""
 
 
-def take_request_id(sent: str | None) -> str:
+def take_request_id(sent: str) -> str:
     """The id that a caller has sent, if it is valid, else a new one."""
-    return sent if sent and _REQUEST_ID.fullmatch(sent) else secrets.token_hex(16)
+    return sent if _REQUEST_ID.fullmatch(sent) else secrets.token_hex(16)
 
 
 class TextFormatter(logging.Formatter):
@@ -92,9 +92,9 @@ def configure_logging(level: str, log_format: LogFormat = "text") -> None:
                 "stderr": {
                     "class": "logging.StreamHandler",
                     "formatter": "line",
-                    "filters": ["cut"],
                 }
             },
+            "loggers": {"uvicorn.error": {"filters": ["cut"]}},
             "root": {"level": level.upper(), "handlers": ["stderr"]},
         }
     )

@@ -10,11 +10,9 @@ trace_parent: Final[ContextVar[str | None]] = ContextVar("trace_parent", default
 _TRACE_PARENT: Final = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
-def read_trace_parent(header: str | None) -> str | None:
-    """A `traceparent` header of version 00; None if there is none, or it breaks the grammar."""
-    if header is None or not _TRACE_PARENT.fullmatch(header):
-        return None
-    return header
+def read_trace_parent(header: str) -> str | None:
+    """A `traceparent` header of version 00; None if it breaks the grammar, as an empty one does."""
+    return header if _TRACE_PARENT.fullmatch(header) else None
 
 
 def find_trace_id() -> str | None:

@@ -48,7 +48,7 @@ class Traces:
             exclude_spans=["receive", "send"],
         )
 
-    def find_parent(self, header: str | None) -> str | None:
+    def find_parent(self, header: str) -> str | None:
         """The `traceparent` of the request's span; if it has none, the request's own header."""
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier)

@@ -18,19 +18,17 @@ PERIOD_SECONDS: Final = 1.0
 
 
 class KeyRing:
-    """The keys of the database as they were last read. To be used from one event loop."""
+    """The keys of the database as they were last read. To be used from one event loop.
+
+    Attributes:
+        empty: Whether no key was ever made, so that none is needed. Revoked keys count, too:
+            revoking the last key must not open the service.
+    """
 
     def __init__(self) -> None:
         self._keys: Mapping[str, ApiKey] = {}
+        self.empty = True
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def empty(self) -> bool:
-        """Whether no key was ever made, so that none is needed.
-
-        Revoked keys count, too: revoking the last key must not open the service.
-        """
-        return not self._keys
 
     def find(self, secret: bytes) -> ApiKey | None:
         """The key, revoked or not; None if there is none."""
@@ -40,6 +38,7 @@ class KeyRing:
     def read(self, database: Engine) -> None:
         """Reads the keys."""
         self._keys = {key.digest_sha256: key for key in list_keys(database)}
+        self.empty = not self._keys
 
     def start(self, database: Engine) -> None:
         """Begin to read the keys regularly."""

@@ -45,10 +45,6 @@ class Tenant:
     scopes: frozenset[str]
     quota: Quota = NO_QUOTA
 
-    def allows(self, scope: str) -> bool:
-        """Whether it may make calls that need a scope."""
-        return scope in self.scopes or "admin" in self.scopes
-
     @property
     def sees(self) -> str | None:
         """The owner whose matrices, jobs and leases it may see; None for everybody's."""
@@ -57,3 +53,6 @@ class Tenant:
 
 ONE_TENANT: Final = Tenant("", frozenset(SCOPES))
 """The caller with the service's own key, or of a service that asks for none."""
+
+UNKNOWN_TENANT: Final = Tenant("", frozenset())
+"""A caller that has shown no key, or whose key is not checked yet."""

@@ -18,7 +18,7 @@ import pytest
 from docs.session import find_exchanges
 from tests.environment import ROOT, SHARED_SETTINGS
 from tests.stage import Stage, check_shell, check_wavetrim
-from wavetrim.service.api.products.leased_schemas import LeasedProduct
+from wavetrim.service.api.products.leased_matmul import LeasedProduct
 
 MARKS = ("gpu", "cluster", "install")
 ELSEWHERE = ("docs/operations.md",)

@@ -24,13 +24,13 @@ from wavetrim.scheduler.engine.messages import (
 from wavetrim.service.api.calls import read_query
 from wavetrim.service.api.checks import check_host, check_idempotency
 from wavetrim.service.api.json_document import read_json
-from wavetrim.service.api.matrices.conditions import parse_range
+from wavetrim.service.api.matrices.download import parse_range
+from wavetrim.service.api.matrices.matrices import StoreQuery
 from wavetrim.service.api.problem_kinds import REFUSALS
-from wavetrim.service.api.problems import describe_refusal
+from wavetrim.service.api.problems import describe_error
 from wavetrim.service.api.products.leased_matmul import read_product
-from wavetrim.service.api.products.matmul import NAMES
-from wavetrim.service.api.products.plan_query import PlanQuery
-from wavetrim.service.api.schemas import MatmulQuery, StoreQuery
+from wavetrim.service.api.products.matmul import NAMES, MatmulQuery
+from wavetrim.service.api.products.plan import PlanQuery
 from wavetrim.service.api.v2.request import read_request
 from wavetrim.service.api.wire.digests import format_digest, parse_digest
 from wavetrim.service.api.wire.reader import BodyReader
@@ -65,7 +65,7 @@ def check_npy(data: bytes) -> None:
     try:
         header = parse_header(data)
     except NpyError as error:
-        describe_refusal(error)
+        describe_error(error)
         return
     if header is None:
         if len(data) >= 12 + MAX_HEADER_BYTES:
@@ -105,7 +105,7 @@ def check_body(data: bytes) -> None:
     try:
         files = _LOOP.run_until_complete(_read_files(data, names))
     except REFUSALS as error:
-        describe_refusal(error)
+        describe_error(error)
         return
     end = 0
     for header, elements in files:
@@ -141,7 +141,7 @@ def check_head(data: bytes) -> None:
     try:
         request = read_request(data)
     except REFUSALS as error:
-        describe_refusal(error)
+        describe_error(error)
         return
     result = request.result
     if result.size_bytes != count_data_bytes(
@@ -158,7 +158,7 @@ def check_fields(data: bytes) -> None:
     try:
         check(data[1:])
     except REFUSALS as error:
-        answer = describe_refusal(error)
+        answer = describe_error(error)
         if not 400 <= answer.status_code < 500 or len(answer.body) > 20_000:
             raise Fault(f"{answer.status_code}: {bytes(answer.body[:500])!r}") from error
 
@@ -210,7 +210,7 @@ def check_json(data: bytes) -> None:
     try:
         document = read_json(data)
     except REFUSALS as error:
-        describe_refusal(error)
+        describe_error(error)
         return
     if repr(document) != repr(json.loads(data, object_pairs_hook=read_object)):
         raise Fault(f"{data!r} is read as {document}")

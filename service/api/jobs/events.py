@@ -45,7 +45,7 @@ _MOST_MOVED: Final = 16
 """Jobs of a caller that are looked at; chosen, to bound what all followers cost."""
 
 _MOVED_SHARE: Final = 0.2
-"""Share of the time until a job's end by which its answer must have moved to be sent; chosen."""
+"""A job's expected end is sent again once it has moved by this share of the time left; chosen."""
 
 _IDLE_SECONDS: Final = 30.0
 """How long a caller may receive nothing before it is given up; chosen."""
@@ -145,7 +145,7 @@ async def _is_allowed(call: Call) -> bool:
         tenant = await find_tenant(call)
     except (Unauthorized, IssuerAway):
         return False
-    return tenant.allows("read") and tenant.sees == call.tenant.sees
+    return bool({"read", "admin"} & tenant.scopes) and tenant.sees == call.tenant.sees
 
 
 class _Story:
@@ -180,7 +180,7 @@ class _Story:
         return f"event: job\n{last}data: {data}\n\n".encode()
 
     def list_moved(self, changed: Sequence[Job]) -> list[Job]:
-        """Jobs, but for some, that should begin or end at another time than was sent."""
+        """Jobs, without those that changed, whose expected begin or end is not what was sent."""
         if self.job is None:
             looked = self._dispatcher.live.list_next(self._owner, _MOST_MOVED)
         else:

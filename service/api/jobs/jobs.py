@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter
 
-from wavetrim.service.api.calls import BodyRoute, Call, CallRoute, refuse
+from wavetrim.service.api.calls import BodyRoute, Call, CallRoute, check_fields
 from wavetrim.service.api.checks import check_idempotency, read_media_type
 from wavetrim.service.api.jobs.job_schemas import (
     CancelledView,
@@ -42,7 +42,7 @@ MOST_LISTED: Final = 1000
 """Jobs in one POST; chosen: others are served between two of them."""
 
 _LIST_TIMES: Final = 8
-"""How many times as many marks of JSON a list may have as one job; chosen: a thousand jobs fit."""
+"""A list may have this many times the marks of JSON of one job; chosen: a thousand jobs fit."""
 
 MOST_LIST_BYTES: Final = 2**19
 """The largest body of a POST of jobs; chosen: a job of a list has some hundred bytes."""
@@ -115,12 +115,9 @@ def read_requests(content: bytes) -> tuple[Sequence[JobRequest], bool]:
         FieldProblem: As `read_json`.
     """
     document = read_json(content, times=_LIST_TIMES) if content else None
-    try:
-        if isinstance(document, list):
-            return _LIST.validate_python(document), True
-        return [JobRequest.model_validate(document)], False
-    except ValidationError as error:
-        raise refuse(error, "body") from error
+    if isinstance(document, list):
+        return check_fields(_LIST.validate_python, document, "body"), True
+    return [check_fields(JobRequest.model_validate, document, "body")], False
 
 
 @router.get("", responses=list_refusals())

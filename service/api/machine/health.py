@@ -2,22 +2,31 @@
 
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import sqlalchemy
 from fastapi import APIRouter, Response
+from pydantic import BaseModel, Field
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.api.calls import Call, CallRoute
-from wavetrim.service.api.openapi import describe_refusal
+from wavetrim.service.api.openapi import describe_status
 from wavetrim.service.api.problem_kinds import NOT_READY
 from wavetrim.service.api.problems import write_problem
-from wavetrim.service.api.schemas import HealthView
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import metadata
 from wavetrim.service.storage.errors import DatabaseTaken
 
 router = APIRouter(tags=["health"], route_class=CallRoute)
+
+
+class HealthView(BaseModel):
+    """The service answers."""
+
+    status: Literal["live", "ready", "degraded"] = Field(
+        description="live, ready, or degraded: ready, but without a GPU that it had or should have."
+    )
+    detail: str | None = Field(None, description="What a degraded service lacks.")
 
 
 @router.get("/healthz/live", response_model_exclude_none=True)
@@ -30,7 +39,7 @@ async def get_live() -> HealthView:
 _READY: Final[dict[str, Any]] = {
     "response_model": HealthView,
     "response_model_exclude_none": True,
-    "responses": {503: describe_refusal(503)},
+    "responses": {503: describe_status(503)},
 }
 
 

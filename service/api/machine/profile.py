@@ -14,7 +14,7 @@ from wavetrim.scheduler.profile.machine import (
 )
 from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.openapi import list_refusals
-from wavetrim.service.api.products.plan_query import DeviceName
+from wavetrim.service.api.products.plan import DeviceName
 
 router = APIRouter(prefix="/v1/profile", tags=["plan"], route_class=CallRoute)
 

@@ -1,6 +1,10 @@
-"""Sends a stored matrix, whole or in part, from the arena or from its file."""
+"""Sends a stored matrix from the arena or from its file: whole, or the range that is asked for.
+
+Conditions are on its ETag: If-Match and If-None-Match (RFC 9110, sections 13.1 and 14).
+"""
 
 import os
+import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,7 +15,6 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from wavetrim.service.api.calls import Call
-from wavetrim.service.api.matrices.conditions import check_if_match, knows, parse_range
 from wavetrim.service.api.wire.digests import format_digest
 from wavetrim.service.api.wire.sender import (
     RawHeaders,
@@ -19,6 +22,7 @@ from wavetrim.service.api.wire.sender import (
     send_chunks,
     send_views,
 )
+from wavetrim.service.errors import ConditionFailed, RangeNotSatisfiable
 from wavetrim.service.storage.disk.checksum import update_crc32
 from wavetrim.service.storage.errors import MatrixDamaged, MatrixNotFound
 from wavetrim.service.storage.matrices.file_checks import FileChecks
@@ -31,6 +35,9 @@ CHUNK_BYTES: Final = 2 * 2**20
 
 CHECKED_BYTES: Final = 64 * 2**20
 """Longest file that is checked before it is sent, so that damage is a proper refusal; chosen."""
+
+_SINGLE: Final = re.compile(r"bytes=[ \t]*(\d{0,18})-(\d{0,18})[ \t]*", re.ASCII | re.IGNORECASE)
+"""A Range field of one range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +79,7 @@ def choose_download(method: str, asked: Headers, matrix: Matrix) -> Download:
     check_if_match(asked, matrix.etag)
     size_bytes = matrix.size_bytes
     headers = {"ETag": matrix.etag, "Accept-Ranges": "bytes", "Cache-Control": "private"}
-    if knows(asked, matrix.etag):
+    if _knows(asked, matrix.etag):
         return Download(304, headers)
     headers["Content-Type"] = choose_media_type(asked.get("accept"))
     if method == "HEAD":
@@ -176,3 +183,68 @@ def _open_checked(matrix: Matrix, checks: FileChecks, *, whole: bool) -> int:
         os.close(file)
         raise
     return file
+
+
+def check_if_match(asked: Headers, etag: str) -> None:
+    """Makes sure that If-Match, if it was sent, has the ETag of a matrix that is there.
+
+    The comparison is strong: a weak tag never matches.
+
+    Raises:
+        ConditionFailed: It has other tags only.
+    """
+    tags = _list_tags(asked, "if-match")
+    if tags and tags != ["*"] and etag not in tags:
+        sent = ", ".join(asked.getlist("if-match"))
+        raise ConditionFailed("If-Match", sent[:200], f"the ETag {etag}, or *")
+
+
+def _knows(asked: Headers, etag: str) -> bool:
+    """Whether If-None-Match has the ETag; the comparison is weak."""
+    tags = [tag.removeprefix("W/") for tag in _list_tags(asked, "if-none-match")]
+    return tags == ["*"] or etag in tags
+
+
+def _list_tags(asked: Headers, name: str) -> list[str]:
+    """The tags of all fields of a name; none if there is no such field.
+
+    A tag may have commas, and is then cut. No part is mistaken for an ETag of a matrix: between
+    two quotes of one tag there is no third, and `*` counts alone only.
+    """
+    return [tag.strip() for field in asked.getlist(name) for tag in field.split(",")]
+
+
+def parse_range(text: str, size_bytes: int) -> tuple[int, int] | None:
+    """Reads a Range field.
+
+    Args:
+        text: The field.
+        size_bytes: Length of the file, at least 1.
+
+    Returns:
+        First byte and the one after the last, or None to send the whole file: for other units,
+        several ranges and malformed fields, which a server may ignore.
+
+    Raises:
+        RangeNotSatisfiable: The range begins after the end of the file.
+    """
+    match = _SINGLE.fullmatch(text.strip())
+    if match is None:
+        return None
+    first, last = match.groups()
+    if not first:
+        return _parse_suffix(text, last, size_bytes)
+    begin = int(first)
+    if last and int(last) < begin:
+        return None
+    if begin >= size_bytes:
+        raise RangeNotSatisfiable(text, size_bytes)
+    return begin, min(int(last) + 1, size_bytes) if last else size_bytes
+
+
+def _parse_suffix(text: str, length: str, size_bytes: int) -> tuple[int, int] | None:
+    if not length:
+        return None
+    if int(length) == 0:
+        raise RangeNotSatisfiable(text, size_bytes)
+    return max(size_bytes - int(length), 0), size_bytes

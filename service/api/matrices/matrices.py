@@ -1,14 +1,13 @@
 """Matrices: stored, described, sent and removed."""
 
-from contextlib import ExitStack
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Response
+from pydantic import BaseModel, Field
 
 from wavetrim.service.api.calls import BodyRoute, Call, CallRoute
 from wavetrim.service.api.checks import check_idempotency, check_length
-from wavetrim.service.api.matrices.conditions import check_if_match
-from wavetrim.service.api.matrices.download import send_matrix
+from wavetrim.service.api.matrices.download import check_if_match, send_matrix
 from wavetrim.service.api.matrices.upload import Upload
 from wavetrim.service.api.openapi import (
     describe_download,
@@ -20,15 +19,12 @@ from wavetrim.service.api.openapi import (
 from wavetrim.service.api.schemas import (
     MatrixPage,
     MatrixView,
-    StoreQuery,
     show_entry,
     show_matrix,
 )
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.clock import read_clock
-from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES
-from wavetrim.service.storage.matrices.upload_keys import UploadKey
 
 router = APIRouter(prefix="/v1/matrices", tags=["matrices"], route_class=CallRoute)
 body_router = APIRouter(prefix="/v1/matrices", tags=["matrices"], route_class=BodyRoute)
@@ -41,6 +37,16 @@ MatrixId = Annotated[
         examples=["5f0c7d2e9b1a4c3d8e6f7a8b9c0d1e"],
     ),
 ]
+
+
+class StoreQuery(BaseModel):
+    """How a matrix is stored."""
+
+    storage: Literal["disk", "memory"] = Field(
+        "disk",
+        description="disk, or memory, where it lasts until the service ends or it is deleted.",
+    )
+
 
 _LOCATION: Final = {"headers": describe_headers("Location")}
 
@@ -67,27 +73,14 @@ _LOCATION: Final = {"headers": describe_headers("Location")}
 )
 async def store_matrix(call: Call, query: Annotated[StoreQuery, Query()]) -> None:
     """Store a matrix. Once this is answered it outlives a power cut, unless storage is memory."""
-    parts, tenant = call.parts, call.tenant
     key = check_idempotency(call.headers.get("idempotency-key"))
     body = BodyReader(call.scope, call.receive)
     check_length(
-        body.length_bytes, int(parts.settings.max_matrix_bytes) + MAX_HEADER_BYTES,
+        body.length_bytes, int(call.parts.settings.max_matrix_bytes) + MAX_HEADER_BYTES,
         field="Content-Length", why=" (max_matrix_bytes each, with a .npy header)",
     )  # fmt: skip
-    on_disk = query.storage == "disk"
-    upload = Upload(
-        body, parts.matrices, on_disk=on_disk, tenant=tenant, in_flight=parts.in_flight,
-        key=None if key is None else UploadKey(key, tenant.name, parts.database),
-    )  # fmt: skip
-
-    async def receive() -> tuple[Matrix, bool]:
-        with ExitStack() as stack:
-            if on_disk:
-                parts.descriptors.take(tenant.name, "files")
-                stack.callback(parts.descriptors.give, tenant.name)
-            return await upload.receive()
-
-    matrix, created = await call.receive_by(body, receive)
+    upload = Upload(call, body, on_disk=query.storage == "disk", key=key)
+    matrix, created = await call.receive_by(body, upload.receive)
     content = show_matrix(matrix).model_dump_json()
     location = {"Location": f"/v1/matrices/{matrix.id}"}
     status = 201 if created else 200

@@ -5,15 +5,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from wavetrim.service.api.calls import Call
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.errors import RetryLater
 from wavetrim.service.storage.matrices.drafts import Settle
-from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.matrices.npy import NpyHeader
 from wavetrim.service.storage.matrices.upload_keys import AlreadyUploaded, UploadKey
-from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
-from wavetrim.service.tenants.tenant import Tenant
 from wavetrim.service.threads import run_to_end
 
 _READ_BYTES: Final = 4 * 2**20
@@ -23,30 +21,18 @@ class Upload:
     """The upload of one matrix.
 
     Args:
-        body: Its body; nothing of it has been read.
-        store: Where it is stored.
-        on_disk: False if it is kept in memory only.
-        tenant: Owner of the matrix.
-        in_flight: Counts the bytes of tenants' requests.
+        call: Its call.
+        body: The call's body; nothing of it has been read.
+        on_disk: False if the matrix is kept in memory only.
         key: Its Idempotency-Key, if it has one.
     """
 
-    def __init__(
-        self,
-        body: BodyReader,
-        store: MatrixStore,
-        *,
-        on_disk: bool,
-        tenant: Tenant,
-        in_flight: BytesInFlight,
-        key: UploadKey | None,
-    ) -> None:
+    def __init__(self, call: Call, body: BodyReader, *, on_disk: bool, key: str | None) -> None:
+        self._parts, self._tenant = call.parts, call.tenant
         self._body = body
-        self._store = store
         self._on_disk = on_disk
-        self._tenant = tenant
-        self._in_flight = in_flight
-        self._key = key
+        database, owner = call.parts.database, call.tenant.name
+        self._key = None if key is None else UploadKey(key, owner, database)
         self._left_bytes = 0
 
     async def receive(self) -> tuple[Matrix, bool]:
@@ -64,6 +50,15 @@ class Upload:
             UploadKeyTaken: The key belongs to an upload of another matrix.
             RetryLater: The matrix under the key is deleted at this moment.
         """
+        if not self._on_disk:
+            return await self._receive_body()
+        self._parts.descriptors.take(self._tenant.name, "files")
+        try:
+            return await self._receive_body()
+        finally:
+            self._parts.descriptors.give(self._tenant.name)
+
+    async def _receive_body(self) -> tuple[Matrix, bool]:
         header = await self._body.read_header()
         self._body.expect_length(
             header.file_bytes,
@@ -83,7 +78,7 @@ class Upload:
         first = await run_to_end(self._key.find, digest.hexdigest())
         if first is None:
             raise RetryLater("the matrix under this Idempotency-Key was just deleted", 1)
-        return await run_to_end(self._store.get, first), False
+        return await run_to_end(self._parts.matrices.get, first), False
 
     async def _pass_over(self) -> None:
         """Read the elements to compare them, without storing them: that needs no room."""
@@ -94,19 +89,19 @@ class Upload:
 
     async def _keep(self, header: NpyHeader, digest: "hashlib._Hash | None") -> Matrix:
         """Receive the matrix into memory, within quotas, and write it to disk meanwhile."""
-        described = self._store.drafts.describe(
+        described = self._parts.matrices.drafts.describe(
             header.rows, header.columns, header.dtype,
             fortran_order=header.fortran_order, owner=self._tenant.name, stack=header.stack,
             on_disk=self._on_disk,
         )  # fmt: skip
-        give_back = self._in_flight.take(self._tenant, described.size_bytes)
+        give_back = self._parts.in_flight.take(self._tenant, described.size_bytes)
         try:
-            return await self._receive(described, digest)
+            return await self._write(described, digest)
         finally:
             give_back()
 
-    async def _receive(self, described: Matrix, digest: "hashlib._Hash | None") -> Matrix:
-        draft = await self._store.drafts.receive(described, self._fill)
+    async def _write(self, described: Matrix, digest: "hashlib._Hash | None") -> Matrix:
+        draft = await self._parts.matrices.drafts.receive(described, self._fill)
         settle: Settle | None = None
         stored_digest = None
         try:

@@ -5,7 +5,7 @@
 3. `product` says how it was computed; the result is sent from where it lies.
 
 Matrices in a lease, memory that a caller on this host shares, are not sent at all: `leases` makes
-it, `lease_socket` hands out its descriptor, `leased_matmul` multiplies in it (`leased_schemas`).
+it, `lease_socket` hands out its descriptor, `leased_matmul` multiplies in it.
 `plan` only says who would compute which rows (`plan_schemas`), here, on a GPU that is named, or on
-one that is described (`plan_query`).
+one that is described.
 """

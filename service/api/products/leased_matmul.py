@@ -1,28 +1,33 @@
-"""A product in one call whose matrices lie in leases: no byte of them is sent."""
+"""A product in one call whose matrices lie in leases: no byte of them is sent.
+
+The call's JSON document says where they lie, and the answer's how the product was computed.
+"""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 from starlette.responses import Response
 
 from wavetrim.scheduler.engine.layout import check_layout
-from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.service.api.calls import Call, refuse
+from wavetrim.service.api.calls import Call, check_fields
 from wavetrim.service.api.checks import NPY_TYPES
+from wavetrim.service.api.jobs.job_schemas import ProductTimings, VerificationView
 from wavetrim.service.api.json_document import read_json
-from wavetrim.service.api.products.leased_schemas import LeasedMatrix, LeasedProduct
 from wavetrim.service.api.products.leases import check_unix
-from wavetrim.service.api.products.product import compute, describe_product, make_request
+from wavetrim.service.api.products.product import compute, describe_product
+from wavetrim.service.api.schemas import DtypeName, Pair, describe_pair
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import ShapesDiffer
 from wavetrim.service.jobs.operands import check_operands
+from wavetrim.service.option_fields import ProductOptions
 from wavetrim.service.storage.memory.extent import Extent
 from wavetrim.service.storage.memory.leases import Lease, Leases
 
@@ -32,6 +37,58 @@ _OVERLAP_WORK: Final = 100_000
 """NumPy's steps for comparing two matrices; chosen. Beyond these they count as overlapping."""
 
 
+_Size = Annotated[int, Field(ge=0)]
+
+
+class LeasedMatrix(BaseModel):
+    """A matrix in a lease."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    lease: str = Field(description="Id of the lease.", max_length=64)
+    offset_bytes: int = Field(
+        0, ge=0, description="Where the first element begins: a multiple of an element's size."
+    )
+    shape: Annotated[tuple[_Size, _Size], describe_pair(minimum=0)] = Field(
+        description="Rows and columns.", strict=False
+    )
+    dtype: DtypeName = Field(description="Element type.")
+    strides_bytes: Pair | None = Field(
+        None,
+        strict=False,
+        description="From one row, and from one column, to the next: positive multiples of an "
+        "element's size, so that no element covers another. Without it the rows lie one after "
+        "the other, without gaps.",
+    )
+
+
+class LeasedProduct(ProductOptions):
+    """out ← alpha · A·B + beta · C, all of them in leases."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    a: LeasedMatrix = Field(description="M x K.")
+    b: LeasedMatrix = Field(description="K x N.")
+    c: LeasedMatrix | None = Field(None, description="M x N; needed when beta is not 0.")
+    out: LeasedMatrix = Field(
+        description="M x N: where the result is written; it must not overlap an operand. Operands "
+        "of another element type are first converted to its type."
+    )
+
+
+class LeasedAnswer(BaseModel):
+    """How a product was computed; the result lies in its lease."""
+
+    f: int = Field(description="Rows of C that the CPU was planned to compute.")
+    f_actual: int = Field(description="Rows of C that the CPU has computed.")
+    accuracy: str | None = Field(description="How exact the sums of the GPU's kernel are.")
+    kernel: str | None = Field(description="That kernel; null if none has run.")
+    timings: ProductTimings = Field(description="Measured seconds.")
+    verification: VerificationView | None = Field(
+        description="Outcome of the check, as for a job; null if none was asked for."
+    )
+
+
 async def answer_leased(call: Call) -> None:
     """Answers POST /v1/matmul with a JSON body."""
     check_unix(call, otherwise=f"; other callers send .npy files as {NPY_TYPES[-1]}")
@@ -39,10 +96,10 @@ async def answer_leased(call: Call) -> None:
     parts.products.check_admission(tenant.name)
     product = read_product(await call.receive_document())
     with ExitStack() as stack:
-        request, extents = find_product(product, parts.leases, tenant.sees)
+        operands, out, extents = _find_matrices(product, parts.leases, tenant.sees)
         for extent in extents:
             stack.callback(extent.hold("request").release)
-        message = await compute(call, request, extents)
+        message = await compute(call, product, operands, out, extents)
     response = Response(to_json(_describe(message), inf_nan_mode="null"), media_type=MEDIA_TYPE)
     response.raw_headers += describe_product(message)
     await call.answer(response)
@@ -55,15 +112,12 @@ def read_product(content: bytes) -> LeasedProduct:
         RequestValidationError: It is not JSON, or a field is not valid.
         FieldProblem: As `read_json`.
     """
-    try:
-        return LeasedProduct.model_validate(read_json(content))
-    except ValidationError as error:
-        raise refuse(error, "body") from error
+    return check_fields(LeasedProduct.model_validate, read_json(content), "body")
 
 
-def find_product(
-    product: LeasedProduct, leases: Leases, owner: str | None = None
-) -> tuple[RunRequest, tuple[Extent, ...]]:
+def _find_matrices(
+    product: LeasedProduct, leases: Leases, owner: str | None
+) -> tuple[list[Operand], Operand, tuple[Extent, ...]]:
     """Find a product's matrices in their leases, and check that they fit.
 
     Args:
@@ -72,7 +126,7 @@ def find_product(
         owner: Whose they must be; None for anybody's.
 
     Returns:
-        The product, and the memory of the leases that it lies in, each once.
+        The operands, the result, and the memory of the leases that they lie in, each once.
 
     Raises:
         LeaseNotFound: There is no such lease.
@@ -97,11 +151,8 @@ def find_product(
     )
     if (out.rows, out.columns) != (problem.m, problem.n):
         raise ShapesDiffer("shape of out", product.out.shape, f"{(problem.m, problem.n)}")
-    request = make_request(
-        [one for one in (a, b, c) if one is not None], out, alpha=product.alpha,
-        beta=product.beta, options=product.options, verify=product.verify,
-    )  # fmt: skip
-    return request, tuple(lease.extent for lease in used.values())
+    extents = tuple(lease.extent for lease in used.values())
+    return [one for one in (a, b, c) if one is not None], out, extents
 
 
 def _find_operand(name: str, matrix: LeasedMatrix, lease: Lease) -> tuple[Operand, NDArray[Any]]:
@@ -128,7 +179,7 @@ def _find_operand(name: str, matrix: LeasedMatrix, lease: Lease) -> tuple[Operan
 
 
 def _overlap(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether two matrices have a byte in common, or may have and it would take long to tell."""
+    """Whether two matrices share a byte, or may do so and it would take long to find out."""
     try:
         return np.shares_memory(one, other, max_work=_OVERLAP_WORK)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:

@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Response
+from pydantic import ConfigDict, Field
 
 from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.service.api.calls import BodyRoute, Call
@@ -18,19 +19,23 @@ from wavetrim.service.api.openapi import (
     describe_npy_body,
     list_refusals,
 )
-from wavetrim.service.api.products.leased_matmul import MEDIA_TYPE, answer_leased
-from wavetrim.service.api.products.leased_schemas import LeasedAnswer, LeasedProduct
+from wavetrim.service.api.products.leased_matmul import (
+    MEDIA_TYPE,
+    LeasedAnswer,
+    LeasedProduct,
+    answer_leased,
+)
 from wavetrim.service.api.products.product import (
     compute,
     describe_operand,
     describe_product,
-    make_request,
     open_memory,
 )
-from wavetrim.service.api.schemas import MatmulQuery
+from wavetrim.service.api.schemas import DtypeName
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.api.wire.sender import choose_media_type, send_views
 from wavetrim.service.jobs.operands import check_operands
+from wavetrim.service.option_fields import Factor, ProductOptions, QueryRows
 from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, NpyHeader, format_header
 from wavetrim.service.storage.memory.request_memory import Piece, RequestMemory
 
@@ -40,6 +45,23 @@ NAMES: Final = (
     "third matrix, C, after the second one in the same body (beta is not 0)",
 )
 """Names of the matrices of a body in a refusal."""
+
+
+class MatmulQuery(ProductOptions):
+    """How a product in one call is computed: alpha · A·B + beta · C."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    f: QueryRows = "auto"
+    beta: Factor = Field(
+        0.0, description="Factor of C, the third .npy file of the body; at 0 there is no third one."
+    )
+    dtype: DtypeName | None = Field(
+        None,
+        description="Element type of the result, to which operands are converted first. Without "
+        "it, that of the operands.",
+    )
+
 
 router = APIRouter(prefix="/v1/matmul", tags=["matmul"], route_class=BodyRoute)
 
@@ -85,11 +107,7 @@ async def matmul(call: Call, query: Annotated[MatmulQuery, Query()]) -> None:
         operands, out, result = await call.receive_by(
             body, receive_operands, body, query, memory, limit_bytes
         )
-        request = make_request(
-            operands, out, alpha=query.alpha, beta=query.beta, options=query.options,
-            verify=query.verify,
-        )  # fmt: skip
-        message = await compute(call, request, memory.extents)
+        message = await compute(call, query, operands, out, memory.extents)
         media_type = choose_media_type(call.headers.get("accept")).encode()
         headers = [(b"content-type", media_type), *describe_product(message)]
         await send_views(call.scope, call.send, status=200, headers=headers, views=[result.whole])

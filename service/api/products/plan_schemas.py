@@ -129,7 +129,7 @@ class RefusedSplit(BaseModel):
 
     f: int = Field(description="Rows of C that the CPU would compute.")
     seconds: float = Field(
-        description="Seconds that count: its CPU part may end late, as after other work."
+        description="The seconds that it was judged by, with time for a CPU part that ends late."
     )
 
 

@@ -7,11 +7,10 @@ from typing import Any
 from starlette.types import Receive
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
-from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.api.calls import Call
 from wavetrim.service.jobs.operands import Shaped, fold
-from wavetrim.service.jobs.plans import read_problem
+from wavetrim.service.option_fields import ProductOptions
 from wavetrim.service.storage.memory.extent import Extent
 from wavetrim.service.storage.memory.request_memory import Piece, RequestMemory
 from wavetrim.service.telemetry.metrics import PARTS
@@ -32,38 +31,11 @@ def describe_operand(piece: Piece, matrix: Shaped, *, fortran_order: bool = Fals
     )  # fmt: skip
 
 
-def make_request(
-    operands: Sequence[Operand],
-    out: Operand,
-    *,
-    alpha: float,
-    beta: float,
-    options: PlanOptions,
-    verify: bool,
-) -> RunRequest:
-    """A product for the engine.
-
-    Args:
-        operands: A, B and, if beta is not 0, C.
-        out: The result.
-        alpha: Factor of A·B.
-        beta: Factor of C.
-        options: For the planner.
-        verify: Whether it is checked.
-    """
-    a, b, *rest = operands
-    c = rest[0] if rest else None
-    return fold(
-        RunRequest(
-            job="", a=a, b=b, c=c, out=out, alpha=alpha, beta=beta, options=options,
-            verify=verify, reports=False,
-        )
-    )  # fmt: skip
-
-
 async def compute(
     call: Call,
-    request: RunRequest,
+    asked: ProductOptions,
+    operands: Sequence[Operand],
+    out: Operand,
     extents: Sequence[Extent],
     *,
     priority: int = 0,
@@ -73,8 +45,10 @@ async def compute(
 
     Args:
         call: The call.
-        request: The product.
-        extents: The memory that it lies in.
+        asked: How it is computed.
+        operands: A, B and, if beta is not 0, C.
+        out: The result.
+        extents: The memory that they lie in.
         priority: That of the product, as jobs have it.
         until: When it must have been computed, by `time.perf_counter`; None for any time.
 
@@ -85,11 +59,18 @@ async def compute(
         FieldError: An option cannot be met on this machine.
         JobFailed, Draining, ClientDisconnect: As `Products.compute`.
     """
-    parts = call.parts
-    if request.options is not NO_OPTIONS and parts.engine.cpu_threads is not None:
-        choose_plan(read_problem(request), parts.engine.profiles.find(), request.options)
+    a, b, *rest = operands
+    c = rest[0] if rest else None
+    request = fold(
+        RunRequest(
+            job="", a=a, b=b, c=c, out=out, alpha=asked.alpha, beta=asked.beta,
+            options=asked.options, verify=asked.verify, reports=False,
+        )
+    )  # fmt: skip
+    if request.options is not NO_OPTIONS:
+        await call.parts.plans.plan_once(request)
     leaving = partial(_await_leaving, call.receive)
-    return await parts.products.compute(
+    return await call.parts.products.compute(
         request, extents, leaving, caller=call.tenant.name, priority=priority, until=until
     )
 

@@ -32,7 +32,7 @@ _WINDOWS: Final = {"gzip": 31, "deflate": 15}
 """zlib's `wbits` for each coding of an answer."""
 
 _ASKED: Final = re.compile(r"(gzip|deflate)(?:[ \t]*;[ \t]*q=(?!0(?:\.0*)?$)[01](?:\.[0-9]*)?)?")
-"""An Accept-Encoding that names one coding, which `q=0` would rule out."""
+"""An Accept-Encoding that names one coding, and does not rule it out by `q=0`."""
 
 _LEVEL: Final = 1
 """Compression level; chosen: matrices compress little at any level, and this is the fastest."""

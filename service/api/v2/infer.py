@@ -23,7 +23,6 @@ from wavetrim.service.api.openapi import (
 from wavetrim.service.api.products.product import (
     compute,
     describe_operand,
-    make_request,
     open_memory,
 )
 from wavetrim.service.api.v2.answer import HEAD_LENGTH, make_views, send_answer
@@ -103,17 +102,16 @@ async def _answer(call: Call, stopwatch: Stopwatch) -> None:
             body, _receive, call, body, memory, limit_bytes
         )
         stopwatch.compute_input = clock() - began
-        asked = clock()
-        run = make_request(
-            operands, describe_operand(result, request.result), alpha=request.alpha,
-            beta=request.beta, options=request.options, verify=request.verify,
+        received = clock()
+        asked, out = request.parameters, describe_operand(result, request.result)
+        message = await compute(
+            call, asked, operands, out, memory.extents, priority=asked.priority_of_jobs,
+            until=began + asked.timeout / 1e6 if asked.timeout else None,
         )  # fmt: skip
-        timeout = request.timeout_seconds
-        until = None if timeout is None else began + timeout
-        message = await compute(call, run, memory.extents, priority=request.priority, until=until)
         ended = clock()
-        stopwatch.products, stopwatch.queue = run.products, message["queue_seconds"]
-        stopwatch.compute_infer = max(0.0, ended - asked - stopwatch.queue)
+        stopwatch.products = message["plan"].get("stack", 1)
+        stopwatch.queue = message["queue_seconds"]
+        stopwatch.compute_infer = max(0.0, ended - received - stopwatch.queue)
         views = await make_views(request, result.view, message)
         stopwatch.compute_output = clock() - ended
         await send_answer(call, message, views)
@@ -179,20 +177,17 @@ async def _receive_tensors(
         operands[tensor.name] = describe_operand(piece, tensor)
     await body.finish()
     result = await memory.obtain(request.result.size_bytes)
-    return [operands[name] for name in ("ABC" if request.beta != 0 else "AB")], result
+    return [operands[name] for name in ("ABC" if request.parameters.beta != 0 else "AB")], result
 
 
 def _check_page(headers: Headers) -> None:
-    """Refuse calls that any web page can have a browser send: to another origin, of a plain type.
+    """Refuse a call that a browser may have sent for any web page.
 
-    A browser sends these types to another origin only if that allows it (Fetch, "CORS-safelisted
-    request-header").
-
-    Args:
-        headers: The request's headers.
+    Before a browser sends a body of `_ASKED_TYPES` to another origin, it asks whether it may; other
+    types it may send without asking (Fetch, "CORS-safelisted request-header").
 
     Raises:
-        ContentRefused: The call may come from any web page.
+        ContentRefused: A web page calls, with a body of another type.
     """
     media_type = read_media_type(headers)
     if "origin" in headers and media_type not in _ASKED_TYPES:

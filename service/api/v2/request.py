@@ -6,11 +6,8 @@ from functools import lru_cache
 from math import prod
 from typing import Final
 
-from pydantic import ValidationError
-
-from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.service.api.calls import refuse
+from wavetrim.service.api.calls import check_fields
 from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.v2.datatypes import (
     DATATYPES,
@@ -19,7 +16,7 @@ from wavetrim.service.api.v2.datatypes import (
     Array,
     read_elements,
 )
-from wavetrim.service.api.v2.schemas import InferHead, InputTensor
+from wavetrim.service.api.v2.schemas import InferHead, InferParameters, InputTensor
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.operands import check_operands
 from wavetrim.service.storage.matrices.matrix import make_shape
@@ -74,12 +71,7 @@ class InferRequest:
         inputs: In the order of the head, which is that of the binary data.
         sizes_bytes: Bytes of each input.
         result: The result's shape and element type.
-        alpha: Factor of the products.
-        beta: Factor of C.
-        options: The options for the planner.
-        verify: Whether each product is checked.
-        priority: That of the products, as jobs have it.
-        timeout_seconds: How long they may take, from the request on; None for any time.
+        parameters: How it is computed.
         binary: Whether the result is sent as binary data, and not as JSON.
     """
 
@@ -87,12 +79,7 @@ class InferRequest:
     inputs: tuple[Tensor, ...]
     sizes_bytes: tuple[int, ...]
     result: Tensor
-    alpha: float
-    beta: float
-    options: PlanOptions
-    verify: bool
-    priority: int
-    timeout_seconds: float | None
+    parameters: InferParameters
     binary: bool
 
     @property
@@ -113,24 +100,15 @@ def read_request(content: bytes) -> InferRequest:
 
 
 def _read(content: bytes) -> InferRequest:
-    try:
-        head = InferHead.model_validate(read_json(content))
-    except ValidationError as error:
-        raise refuse(error, "body") from error
+    head = check_fields(InferHead.model_validate, read_json(content), "body")
     inputs = tuple(_read_input(f"inputs[{i}]", one) for i, one in enumerate(head.inputs))
-    asked = head.parameters
-    result = _fit(inputs, alpha=asked.alpha, beta=asked.beta)
+    result = _fit(inputs, alpha=head.parameters.alpha, beta=head.parameters.beta)
     return InferRequest(
         id=head.id,
         inputs=inputs,
         sizes_bytes=tuple(tensor.size_bytes for tensor in inputs),
         result=result,
-        alpha=asked.alpha,
-        beta=asked.beta,
-        options=asked.options,
-        verify=asked.verify,
-        priority=_read_priority(asked.priority),
-        timeout_seconds=asked.timeout / 1e6 if asked.timeout else None,
+        parameters=head.parameters,
         binary=_asks_for_bytes(head, prod(result.shape)),
     )
 
@@ -150,11 +128,6 @@ def _fit(tensors: Sequence[Tensor], *, alpha: float, beta: float) -> Tensor:
     c = found.get("C") if beta != 0 else None
     problem, stack = check_operands(found["A"], found["B"], c, alpha=alpha, beta=beta)
     return Tensor("C", problem.dtype, make_shape(problem.m, problem.n, stack))
-
-
-def _read_priority(level: int) -> int:
-    """The protocol's priority, of which 1 is the highest, as a job's."""
-    return max(-1000, 1000 - 100 * (level - 1)) if level else 0
 
 
 _read_kept = lru_cache(maxsize=256)(_read)

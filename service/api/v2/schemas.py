@@ -104,6 +104,11 @@ class InferParameters(ProductOptions):
         default=False, description="`binary_data` of an output that does not have it."
     )
 
+    @property
+    def priority_of_jobs(self) -> int:
+        """The priority as jobs have it; the protocol's highest one is 1."""
+        return max(-1000, 1000 - 100 * (self.priority - 1)) if self.priority else 0
+
 
 class InferHead(BaseModel):
     """A request for a product, or for the products of a stack."""

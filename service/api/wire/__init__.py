@@ -4,9 +4,9 @@ In the order of a request:
 
 - `connection` limits what may be sent before the application sees it. Only HTTP/1.0 and 1.1 are
   spoken, and `chunked` is the only transfer coding. A malformed request is refused in its turn,
-  after the answers to earlier ones (`refusal`, `lingering`, `lost_transport`).
-- `exchange`, a request and its answer, gives the application two ASGI extensions: to receive a body
-  into its own memory, and to wait until an answer has left.
+  after the answers to earlier ones (`refusal`, `lingering`).
+- `exchange`, a request and its answer, lets the application do what ASGI cannot: receive a body
+  into its own memory, and wait until an answer has left.
 - `reader` receives every body: .npy files, tensors and JSON, small and large, of known length and
   in chunks. The bytes of a long one come through `body_pull`, which takes the transport until the
   body's last byte, with the route's memory as its buffer; all others as ASGI has them. `inflater`
@@ -15,7 +15,7 @@ In the order of a request:
 - `sender` answers in pieces of 1 MiB, each after the write buffer is empty, so that memory is
   reused only when nobody reads it.
 
-Chunked bodies, and other servers, use plain ASGI. uvicorn's protocol is no public interface, so its
-minor version is fixed. TLS is accepted by `server/tls_server.py`, which counts connections before
-they are encrypted. `tests/fuzz/` tries to break all of this.
+uvicorn's protocol is no public interface, so its minor version is fixed. TLS is accepted by
+`server/tls_server.py`, which counts connections before they are encrypted. `tests/fuzz/` tries to
+break all of this.
 """

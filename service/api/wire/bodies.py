@@ -38,29 +38,25 @@ class Bodies:
         Raises:
             Crowded: All, or all of the caller's, were taken for too long.
         """
-        if not caller:
-            async with self._take():
-                yield
-            return
-        share = self._shares.setdefault(caller, Bodies(max(1, self._most // PARTS)))
+        needed = [self]
+        if caller:
+            quarter = max(1, self._most // PARTS)
+            needed.insert(0, self._shares.setdefault(caller, Bodies(quarter)))
+        for one in needed:
+            one._users += 1
+        taken: list[Bodies] = []
         try:
-            async with share._take(), self._take():
-                yield
+            for one in needed:
+                await one._acquire()
+                taken.append(one)
+            yield
         finally:
-            if not share._users:
+            for one in taken:
+                one._places.release()
+            for one in needed:
+                one._users -= 1
+            if not needed[0]._users:
                 self._shares.pop(caller, None)
-
-    @asynccontextmanager
-    async def _take(self) -> AsyncIterator[None]:
-        self._users += 1
-        try:
-            await self._acquire()
-            try:
-                yield
-            finally:
-                self._places.release()
-        finally:
-            self._users -= 1
 
     async def _acquire(self) -> None:
         try:

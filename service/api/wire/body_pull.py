@@ -3,10 +3,15 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-from wavetrim.service.api.wire.lost_transport import LOST
+from starlette.requests import ClientDisconnect
+
+from wavetrim.service.api.wire.lingering import LOST
+from wavetrim.service.errors import UploadStalled
+
+if TYPE_CHECKING:
+    from wavetrim.service.api.wire.exchange import Exchange
 
 PIECE_BYTES: Final = 2**20
 """The most bytes of one read; chosen, so that other connections have their turn."""
@@ -23,33 +28,6 @@ LEAST_BYTES_PER_SECOND: Final = 2**10
 _NO_VIEW: Final = memoryview(b"")
 
 
-class BodyCutOff(ConnectionResetError):
-    """The connection was lost before the body's end.
-
-    Attributes:
-        received_bytes: Bytes that the failed call had received.
-    """
-
-    def __init__(self, received_bytes: int) -> None:
-        super().__init__(f"the connection was lost after {received_bytes} bytes of the body")
-        self.received_bytes = received_bytes
-
-
-class BodySilent(TimeoutError):
-    """The sender of a body was silent for too long, or too slow.
-
-    Attributes:
-        received_bytes: Bytes that the failed call had received.
-        slow: Whether bytes have come, but too few.
-    """
-
-    def __init__(self, received_bytes: int, *, slow: bool) -> None:
-        how = "is too slow" if slow else "fell silent"
-        super().__init__(f"the sender {how} after {received_bytes} bytes")
-        self.received_bytes = received_bytes
-        self.slow = slow
-
-
 class BodyPull(asyncio.BufferedProtocol):
     """The transport's protocol from the first pull until the body's last byte.
 
@@ -59,24 +37,16 @@ class BodyPull(asyncio.BufferedProtocol):
     Args:
         http: The connection's protocol, which is told of everything but bytes.
         transport: The connection's transport, paused.
-        left_bytes: Bytes of the body that are still to come, at least 1.
-        on_end: Called after the body's last byte; takes the transport back.
-
-    Attributes:
-        left_bytes: Bytes of the body that are still to come.
+        exchange: The request, of whose body at least a byte is still to come. It counts the bytes,
+            and takes the transport back after the last one.
     """
 
     def __init__(
-        self,
-        http: asyncio.Protocol,
-        transport: asyncio.Transport,
-        left_bytes: int,
-        on_end: Callable[[], None],
+        self, http: asyncio.Protocol, transport: asyncio.Transport, exchange: "Exchange"
     ) -> None:
         self._http = http
         self._transport = transport
-        self.left_bytes = left_bytes
-        self._on_end = on_end
+        self._exchange = exchange
         self._view = _NO_VIEW
         self._filled = 0
         self._heard_at = 0.0
@@ -85,9 +55,11 @@ class BodyPull(asyncio.BufferedProtocol):
         self._reading = False
         self._done: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._socket = _find_tcp(transport)
+        found = transport.get_extra_info("socket")
+        has_option = hasattr(socket, "TCP_QUICKACK") and found and found.family != socket.AF_UNIX
+        self._tcp = found if has_option else None
 
-    async def fill(self, view: memoryview, idle_seconds: float | None) -> int:
+    async def fill(self, view: memoryview, idle_seconds: float) -> int:
         """Receives until the view is full or the body ends.
 
         However the call ends, nothing is written into the view afterwards.
@@ -95,33 +67,31 @@ class BodyPull(asyncio.BufferedProtocol):
         Args:
             view: Where the bytes go: one dimension of bytes, at least 1.
             idle_seconds: How long the sender may be silent, and the time over which it must keep
-                `LEAST_BYTES_PER_SECOND`; None for no limit.
+                `LEAST_BYTES_PER_SECOND`.
 
         Returns:
             How many bytes have arrived.
 
         Raises:
-            BodyCutOff: The connection was lost.
-            BodySilent: The sender was silent for too long, or too slow.
+            ClientDisconnect: The connection was lost.
+            UploadStalled: The sender was silent for too long, or too slow.
         """
         assert self._done is None, "one call at a time"
         if self._transport is LOST:
-            raise BodyCutOff(0)
+            raise ClientDisconnect
         loop = asyncio.get_running_loop()
-        self._view, self._filled = view[: self.left_bytes], 0
+        self._view, self._filled = view[: self._exchange.left_bytes], 0
         self._done = loop.create_future()
         self._heard_at = self._window_at = loop.time()
         self._window_bytes = 0
-        if idle_seconds is not None:
-            self._timer = loop.call_later(idle_seconds, self._check_pace, idle_seconds)
+        self._timer = loop.call_later(idle_seconds, self._check_pace, idle_seconds)
         self._acknowledge()
         self._read(True)
         try:
             await self._done
             return self._filled
         finally:
-            if self._timer is not None:
-                self._timer.cancel()
+            self._timer.cancel()
             self._view, self._done = _NO_VIEW, None
             if self._reading:
                 self._read(False)
@@ -129,7 +99,7 @@ class BodyPull(asyncio.BufferedProtocol):
     def give_up(self) -> None:
         """Ends a running `fill`, as another protocol takes the transport."""
         self._reading = False
-        self._finish(BodyCutOff(self._filled))
+        self._finish(ClientDisconnect())
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go."""
@@ -140,16 +110,16 @@ class BodyPull(asyncio.BufferedProtocol):
         """Counts what has arrived."""
         self._filled += nbytes
         self._window_bytes += nbytes
-        self.left_bytes -= nbytes
+        self._exchange.left_bytes -= nbytes
         self._heard_at = asyncio.get_running_loop().time()
         if self._filled < len(self._view):
             self._acknowledge()
             return
-        if self.left_bytes:
+        if self._exchange.left_bytes:
             self._read(False)
         else:
             self._reading = False
-            self._on_end()
+            self._exchange.end_pull()
             self._transport = LOST  # under TLS the transport remembers this object
         self._finish(None)
 
@@ -160,7 +130,7 @@ class BodyPull(asyncio.BufferedProtocol):
         """Tells the connection's protocol, and the call that waits for bytes."""
         self._reading, self._transport = False, LOST
         self._http.connection_lost(exc)
-        self._finish(BodyCutOff(self._filled))
+        self._finish(ClientDisconnect())
 
     def pause_writing(self) -> None:
         """The transport's write buffer is full."""
@@ -173,12 +143,10 @@ class BodyPull(asyncio.BufferedProtocol):
     def _read(self, reading: bool) -> None:
         """Have the transport read, or pause."""
         self._reading = reading
-        # A TLS transport of asyncio's that was closed twice has lost its connection's state.
-        with contextlib.suppress(AttributeError):
-            if reading:
-                self._transport.resume_reading()
-            else:
-                self._transport.pause_reading()
+        if reading:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
 
     def _acknowledge(self) -> None:
         """Have received bytes acknowledged at once when only the last packet is missing.
@@ -186,10 +154,10 @@ class BodyPull(asyncio.BufferedProtocol):
         A client without TCP_NODELAY holds back that packet, as it is short, until all earlier ones
         are acknowledged. The system would delay the acknowledgement by 40 ms, to send it with data.
         """
-        if self._socket is not None and self.left_bytes < PACKET_BYTES:
+        if self._tcp is not None and self._exchange.left_bytes < PACKET_BYTES:
             # A connection may be lost, its descriptor closed, before this protocol is told.
             with contextlib.suppress(OSError, ValueError):
-                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+                self._tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
     def _check_pace(self, idle_seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -200,7 +168,8 @@ class BodyPull(asyncio.BufferedProtocol):
             self._window_at, self._window_bytes = now, 0
         silent = self._heard_at + idle_seconds <= now
         if silent or slow:
-            self._finish(BodySilent(self._filled, slow=not silent))
+            received_bytes = self._exchange.received_bytes
+            self._finish(describe_stall(received_bytes, idle_seconds, slow=not silent))
         else:
             due = min(self._heard_at, self._window_at) + idle_seconds
             self._timer = loop.call_at(due, self._check_pace, idle_seconds)
@@ -215,8 +184,12 @@ class BodyPull(asyncio.BufferedProtocol):
             self._done.set_exception(error)
 
 
-def _find_tcp(transport: asyncio.BaseTransport) -> Any:
-    """The transport's TCP socket; None for other sockets, and on systems without TCP_QUICKACK."""
-    found = transport.get_extra_info("socket")
-    has_option = hasattr(socket, "TCP_QUICKACK")
-    return found if has_option and found and found.family != socket.AF_UNIX else None
+def describe_stall(received_bytes: int, idle_seconds: float, *, slow: bool) -> UploadStalled:
+    """The refusal of a body whose sender is silent, or too slow, for some seconds."""
+    if slow:
+        value = f"too slow after {received_bytes} bytes"
+        limit = f"sent at {LEAST_BYTES_PER_SECOND} bytes a second at least, over {idle_seconds:g} s"
+    else:
+        value = f"silent after {received_bytes} bytes"
+        limit = f"sent without pauses of {idle_seconds:g} s"
+    return UploadStalled("body", value, limit)

@@ -1,34 +1,25 @@
 """uvicorn's HTTP protocol, with limits, and bodies that are received into memory of their route.
 
-A head is limited in length, fields and time (`checks`). Bytes since the last end of a head or of a
-body's part are counted at each read, not at each field, which would cost every request. For the
-same reason a connection has one timer that looks for a late head, and a request has none.
+A head is limited in length, fields and time (`checks`). To cost a request little, bytes are counted
+at each read and not at each field, and a connection has one timer that looks for a late head.
 
 The application asks for a body's bytes once it has checked the request. Only then is the transport
-lent to a `BodyPull`, until the body's last byte. Bodies that the application does not pull are
-received by uvicorn.
+lent to a `BodyPull`, until the body's last byte. Other bodies are received by uvicorn.
 """
 
 import asyncio
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from wavetrim.service.api.checks import (
-    check_head,
-    check_size,
-    find_body,
-    take_authority,
-)
+from wavetrim.service.api.checks import check_head, check_size, take_authority
 from wavetrim.service.api.wire.body_pull import BodyPull
-from wavetrim.service.api.wire.exchange import CONTINUE, DRAINED, RECEIVE_INTO, Exchange
-from wavetrim.service.api.wire.lingering import Lingering
-from wavetrim.service.api.wire.lost_transport import LOST
-from wavetrim.service.api.wire.refusal import refuse
+from wavetrim.service.api.wire.exchange import CONTINUE, EXCHANGE, Exchange
+from wavetrim.service.api.wire.lingering import LOST, Lingering
+from wavetrim.service.api.wire.refusal import WireLimits, refuse
 from wavetrim.service.errors import (
     Crowded,
     FieldProblem,
@@ -37,9 +28,6 @@ from wavetrim.service.errors import (
     UploadStalled,
 )
 
-HEAD_SECONDS: Final = 10.0
-"""How long a head may take, from its first byte or, on a new connection, from the start; chosen."""
-
 LINGERING_CONNECTIONS: Final = 4
 """Connections over the limit that are given time to see their refusal; chosen."""
 
@@ -47,23 +35,6 @@ _PROBE_SECONDS: Final = 1.0
 """How often to test whether a client that has closed its sending side is still there; chosen."""
 
 _CHUNKED: Final = b"transfer-encoding: chunked"
-
-
-@dataclass(frozen=True, slots=True)
-class WireLimits:
-    """Limits of a server's connections.
-
-    Attributes:
-        connections: The most that are open at once; None for no limit.
-        count_missing: How many fewer may be open now, as descriptors are used otherwise.
-        head_seconds: How long a head may take.
-        note_refusal: Called with the status of each refusal, and its reason.
-    """
-
-    connections: int | None = None
-    count_missing: Callable[[], int] = lambda: 0
-    head_seconds: float = HEAD_SECONDS
-    note_refusal: Callable[[str, object], None] = field(default=lambda _status, _reason: None)
 
 
 class WireProtocol(HttpToolsProtocol):
@@ -102,7 +73,7 @@ class WireProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         # An upper limit of 0 would never be met under TLS.
         transport.set_write_buffer_limits(high=1, low=0)
-        self._await_head()
+        self.head_due = self.loop.time() + self.limits.head_seconds
         self._head_timer = self.loop.call_later(self.limits.head_seconds, self._check_late)
         count, most = len(self.connections) + self.limits.count_missing(), self.limits.connections
         if most is not None and count > most:
@@ -110,7 +81,7 @@ class WireProtocol(HttpToolsProtocol):
             refuse(self, error, waits=count <= most + LINGERING_CONNECTIONS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends, and lets go of the transport; see `lost_transport`."""
+        """Ends, and lets go of the transport; see `LostTransport`."""
         self.lost = True
         super().connection_lost(exc)
         self._unset_keepalive_if_required()  # the timers would keep this object alive
@@ -124,7 +95,7 @@ class WireProtocol(HttpToolsProtocol):
         if self.refusing:
             return
         if self.timeout_keep_alive_task is not None:
-            self._await_head()
+            self.head_due = self.loop.time() + self.limits.head_seconds
         self._uncounted_bytes += len(data)
         self._rest = data
         while self._rest and not self.refusing:
@@ -136,8 +107,8 @@ class WireProtocol(HttpToolsProtocol):
     def eof_received(self) -> bool:  # type: ignore[override]
         """Keeps a connection whose client has closed its sending side and waits for an answer.
 
-        A client that has left looks the same at first. So interim answers are sent now and then: a
-        client that is gone resets the connection. Under TLS no connection is kept.
+        A client that has left looks the same at first, so interim answers are sent now and then:
+        one that has left resets the connection. Under TLS no connection is kept.
         """
         waits = self.cycle is not None and not self.cycle.response_complete
         self._half_closed = waits and not self.cycle.more_body and self.scheme == "http"
@@ -162,16 +133,13 @@ class WireProtocol(HttpToolsProtocol):
         self.in_head = True
         super().on_message_begin()
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Takes a field, without white space after its value, which the parser leaves."""
-        super().on_header(name, value.rstrip(b" \t"))
-
     def on_headers_complete(self) -> None:
         """Starts a request whose head is within its limits, and gives it its exchange."""
         version, headers = self.parser.get_http_version(), self.headers
+        # The parser leaves white space after values.
+        headers[:] = [(name, value.rstrip(b" \t")) for name, value in headers]
         try:
-            length, has_body = find_body(headers)
-            check_head(version, self.url, headers, read_bytes=self._uncounted_bytes)
+            length = check_head(version, self.url, headers, read_bytes=self._uncounted_bytes)
         except FieldProblem as error:
             self._refusal = error
             raise
@@ -179,22 +147,20 @@ class WireProtocol(HttpToolsProtocol):
             take_authority(self.url, headers)
         self._uncounted_bytes, self.head_due, self.in_head = 0, None, False
         self._field_count = len(headers)
-        self._begins_body = has_body and self.parser.should_upgrade()
+        self._begins_body = length != 0 and self.parser.should_upgrade()
         if version == "1.0":
             self.expect_100_continue = False  # RFC 9110, section 10.1.1
+        elif (b"expect", b"100-continue") in headers:
+            self.expect_100_continue = True
         super().on_headers_complete()
-        exchange = Exchange(self, self.cycle, length)
-        self._exchange = self.cycle.transport = exchange
-        extensions: dict[str, Any] = {DRAINED: exchange.drained}
-        if length:
-            extensions[RECEIVE_INTO] = exchange.receive_into
-        cast("dict[str, Any]", self.scope)["extensions"] = extensions
+        self._exchange = self.cycle.transport = Exchange(self, self.cycle, length)
+        cast("dict[str, Any]", self.scope)[EXCHANGE] = self._exchange
 
     def on_body(self, body: bytes) -> None:
         """Takes a part of a body that was not pulled."""
         self._uncounted_bytes = 0
         if self._exchange is not None:
-            self._exchange.count_body(len(body))
+            self._exchange.left_bytes -= len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -224,7 +190,7 @@ class WireProtocol(HttpToolsProtocol):
         self._rest = self._read[stopped.args[0] :]
         if self._begins_body:
             self._begins_body = False
-            length, _ = find_body(self.headers)
+            length = self._exchange.length_bytes if self._exchange is not None else None
             field = _CHUNKED if length is None else b"content-length: %d" % length
             self._make_parser(_AfterHead(self))
             self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n\r\n" % field)
@@ -240,14 +206,9 @@ class WireProtocol(HttpToolsProtocol):
         if self._half_closed and self.cycle.response_complete:  # it was the last request
             self.transport.close()
 
-    def lend(self, left_bytes: int, on_end: Callable[[], None]) -> BodyPull:
-        """Lends the transport to a `BodyPull` until the body's last byte.
-
-        Args:
-            left_bytes: Bytes of the body that are still to come.
-            on_end: Called after the last byte.
-        """
-        pull = BodyPull(self, self.transport, left_bytes, on_end)
+    def lend(self, exchange: Exchange) -> BodyPull:
+        """Lends the transport to a `BodyPull` until the last byte of a request's body."""
+        pull = BodyPull(self, self.transport, exchange)
         self.transport.pause_reading()
         self.transport.set_protocol(pull)
         # Otherwise uvicorn could resume a transport that is lent.
@@ -277,9 +238,6 @@ class WireProtocol(HttpToolsProtocol):
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
     # Limits of a head.
-
-    def _await_head(self) -> None:
-        self.head_due = self.loop.time() + self.limits.head_seconds
 
     def _check_unfinished(self) -> None:
         """Refuses an unfinished head, or fields after a chunked body, once they are too large."""

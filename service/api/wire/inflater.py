@@ -19,8 +19,8 @@ _GZIP_BEGIN: Final = 0x1F
 """The first byte of every member of gzip."""
 
 _FED_BYTES: Final = 2**14
-"""The most that zlib is given at once; chosen: it copies what it leaves, at each member's end. As
-much is worth no thread."""
+"""The most that zlib is given at once, and that is inflated without a thread; chosen: at the end of
+each member zlib copies what it was given and has not used."""
 
 _PIECE_BYTES: Final = 2**20
 """The most that is inflated at once; chosen: it takes 3 ms."""

@@ -1,14 +1,8 @@
-"""The end of a connection whose request was answered before its body had ended.
-
-A socket that is closed with unread bytes resets the connection, and the reset can overtake the
-answer (RFC 9112, section 9.6). So further bytes are read and thrown away for a while.
-"""
+"""The end of a connection: what reads its last bytes, and what stands for its transport then."""
 
 import asyncio
 from contextlib import suppress
-from typing import Final
-
-from wavetrim.service.api.wire.lost_transport import LOST
+from typing import Any, Final
 
 LINGER_BYTES: Final = 64 * 2**20
 """The most bytes that are thrown away; chosen."""
@@ -21,8 +15,51 @@ _SCRATCH: Final = bytearray(2**16)
 """Where all connections read bytes that are thrown away."""
 
 
+class LostTransport(asyncio.Transport):
+    """Accepts every call and does nothing.
+
+    A request and its connection refer to each other, so only the garbage collector frees them, and
+    late. Under TLS each transport has some 300 KiB of buffers, which must not wait for that.
+    """
+
+    def is_closing(self) -> bool:
+        """True: it is closed."""
+        return True
+
+    def get_write_buffer_size(self) -> int:
+        """0: nothing will be sent."""
+        return 0
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """The default: nothing is known of the connection."""
+        del name
+        return default
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Drops the bytes."""
+
+    def close(self) -> None:
+        """Does nothing."""
+
+    def abort(self) -> None:
+        """Does nothing."""
+
+    def pause_reading(self) -> None:
+        """Does nothing."""
+
+    def resume_reading(self) -> None:
+        """Does nothing."""
+
+
+LOST = LostTransport()
+"""The one stand-in of all lost connections."""
+
+
 class Lingering(asyncio.BufferedProtocol):
-    """The transport's protocol from the answer's end until the connection's.
+    """The transport's protocol after an answer to a request whose body had not ended.
+
+    A socket that is closed with unread bytes resets the connection, and the reset can overtake the
+    answer (RFC 9112, section 9.6). So further bytes are read and thrown away for a while.
 
     Args:
         http: The connection's protocol.

@@ -1,10 +1,10 @@
-"""Reads a request's body once, from its beginning: every body that the service receives."""
+"""Reads the bodies of all requests, each once and from its beginning."""
 
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Collection
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from anyio import CancelScope
 from starlette.datastructures import Headers
@@ -15,11 +15,10 @@ from wavetrim.service.api.checks import NPY_TYPES, check_content
 from wavetrim.service.api.wire.body_pull import (
     IDLE_SECONDS,
     LEAST_BYTES_PER_SECOND,
-    BodyCutOff,
-    BodySilent,
+    describe_stall,
 )
 from wavetrim.service.api.wire.digests import format_digest, parse_digest
-from wavetrim.service.api.wire.exchange import RECEIVE_INTO
+from wavetrim.service.api.wire.exchange import EXCHANGE, Exchange
 from wavetrim.service.api.wire.inflater import Inflater
 from wavetrim.service.errors import BodyLengthWrong, DigestMismatch, UploadStalled
 from wavetrim.service.storage.matrices.npy import NpyHeader, parse_header
@@ -41,8 +40,8 @@ _parse = lru_cache(maxsize=1024)(parse_header)
 class BodyReader:
     """Reads a body into memory of the caller, and hashes it if a digest was sent.
 
-    If the server offers it and the body is long, the bytes go straight from the socket into that
-    memory; else they are copied there as ASGI delivers them. A compressed body is inflated.
+    The bytes of a long body go straight from the socket into that memory; those of a short one, or
+    of one in chunks, are copied there as ASGI delivers them. A compressed body is inflated.
 
     Args:
         scope: The request's ASGI scope.
@@ -53,7 +52,7 @@ class BodyReader:
             `LEAST_BYTES_PER_SECOND`; None for `IDLE_SECONDS`.
 
     Attributes:
-        length_bytes: The body's Content-Length; None without that header, or if it is compressed.
+        length_bytes: The body's length; None if it comes in chunks, or compressed.
         received_bytes: How many bytes have come.
 
     Raises:
@@ -71,17 +70,18 @@ class BodyReader:
         idle_seconds: float | None = None,
     ) -> None:
         headers = Headers(scope=scope)
-        coding, length = check_content(headers, media_types)
-        self.length_bytes = length if coding == "identity" else None
+        coding = check_content(headers, media_types)
+        exchange: Exchange | None = scope.get(EXCHANGE)
+        length_bytes = None if exchange is None else exchange.length_bytes
+        self.length_bytes = length_bytes if coding == "identity" else None
         self.received_bytes = 0
         self._receive_message = receive
         self._head = head
         self._idle_seconds = IDLE_SECONDS if idle_seconds is None else idle_seconds
         self._whole_bytes = self.length_bytes or 0
-        self._receive_into: Callable[..., Awaitable[int]] | None = None
+        self._pulled: Exchange | None = None
         if self._whole_bytes > SMALL_BODY_BYTES:
-            extensions: dict[str, Any] = scope.get("extensions") or {}
-            self._receive_into, self._whole_bytes = extensions.get(RECEIVE_INTO), 0
+            self._pulled, self._whole_bytes = exchange, 0
         self._inflater = None if coding == "identity" else Inflater(coding)
         self._window_seconds, self._window_bytes = 0.0, 0
         self._rest = memoryview(b"")
@@ -123,7 +123,8 @@ class BodyReader:
                 raise BodyLengthWrong("body", f"{self._given_bytes} bytes", f"longer: {where}")
             prefix = bytes(prefix) + chunk
         self._rest = memoryview(prefix)[header.offset_bytes :]
-        self._update(prefix[: header.offset_bytes])
+        if self._hashes:
+            self._update(prefix[: header.offset_bytes])
         return header
 
     async def read_into(self, view: memoryview, *, behind_bytes: int = 0) -> None:
@@ -207,7 +208,7 @@ class BodyReader:
     async def _fill(self, view: memoryview, behind_bytes: int) -> None:
         filled = 0
         while filled < len(view):
-            if self._receive_into is not None and not self._rest:
+            if self._pulled is not None and not self._rest:
                 count = await self._pull(view[filled:])
             else:
                 chunk = memoryview(await self._receive_some(len(view)))
@@ -225,7 +226,7 @@ class BodyReader:
         if self._rest:
             rest, self._rest = self._rest, memoryview(b"")
             return rest
-        if self._receive_into is not None:
+        if self._pulled is not None:
             assert self.length_bytes is not None
             buffer = bytearray(min(most, self.length_bytes - self.received_bytes))
             return bytes(buffer[: await self._pull(memoryview(buffer))]) if buffer else b""
@@ -236,28 +237,25 @@ class BodyReader:
 
     async def _pull(self, view: memoryview) -> int:
         """Has the server fill a view; returns less than its length only at the body's end."""
-        assert self._receive_into is not None
+        assert self._pulled is not None
         try:
-            count = await self._receive_into(view, idle_seconds=self._idle_seconds)
-        except BodyCutOff as error:
-            self.received_bytes += error.received_bytes
-            raise ClientDisconnect from error
-        except BodySilent as error:
-            self.received_bytes += error.received_bytes
-            raise self._describe_silence(slow=error.slow) from error
+            count = await self._pulled.receive_into(view, idle_seconds=self._idle_seconds)
+        except (ClientDisconnect, UploadStalled):
+            self.received_bytes = self._pulled.received_bytes
+            raise
         self.received_bytes += count
         return count
 
     async def _receive(self) -> bytes:
         """The next bytes as ASGI delivers them; empty at the end."""
-        clock = asyncio.get_running_loop().time
+        clock, idle_seconds = asyncio.get_running_loop().time, self._idle_seconds
         while not self._ended:
             asked_at = clock()
             try:
-                async with asyncio.timeout(self._idle_seconds):
+                async with asyncio.timeout(idle_seconds):
                     message = await self._receive_message()
             except TimeoutError as error:
-                raise self._describe_silence() from error
+                raise describe_stall(self.received_bytes, idle_seconds, slow=False) from error
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
             self._ended = not message.get("more_body", False)
@@ -265,8 +263,11 @@ class BodyReader:
             self.received_bytes += len(chunk)
             self._window_seconds += clock() - asked_at
             self._window_bytes += len(chunk)
-            if self._window_seconds >= self._idle_seconds:
-                self._check_pace()
+            if self._window_seconds >= idle_seconds:
+                least_bytes = self._window_seconds * LEAST_BYTES_PER_SECOND
+                if self._window_bytes < least_bytes and not self._ended:
+                    raise describe_stall(self.received_bytes, idle_seconds, slow=True)
+                self._window_seconds, self._window_bytes = 0.0, 0
             if chunk:
                 return chunk
         return b""
@@ -283,23 +284,6 @@ class BodyReader:
                 self._hash.update(content)
             self._inflater.feed(content)
         return chunk
-
-    def _check_pace(self) -> None:
-        """Compares the time that was waited with the bytes that came in it."""
-        least_bytes = self._window_seconds * LEAST_BYTES_PER_SECOND
-        if self._window_bytes < least_bytes and not self._ended:
-            raise self._describe_silence(slow=True)
-        self._window_seconds, self._window_bytes = 0.0, 0
-
-    def _describe_silence(self, *, slow: bool = False) -> UploadStalled:
-        over = f"{self._idle_seconds:g} s"
-        if slow:
-            value = f"too slow after {self.received_bytes} bytes"
-            limit = f"sent at {LEAST_BYTES_PER_SECOND} bytes a second at least, over {over}"
-        else:
-            value = f"silent after {self.received_bytes} bytes"
-            limit = f"sent without pauses of {over}"
-        return UploadStalled("body", value, limit)
 
     def _begin_hashing(self, piece: memoryview) -> Awaitable[None] | None:
         if len(piece) <= SMALL_BODY_BYTES:

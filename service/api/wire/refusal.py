@@ -1,8 +1,9 @@
-"""Refusals of a head or a connection, before the application sees them."""
+"""Limits of connections, and refusals before the application sees a request."""
 
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -14,11 +15,31 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+HEAD_SECONDS: Final = 10.0
+"""How long a head may take, from its first byte or, on a new connection, from the start; chosen."""
+
 CLOSED: Final = "closed"
 """In place of a status if no answer could be given."""
 
 LINE_SECONDS: Final = 10.0
 """Least time between two lines in the log, as a refused client may come again at once; chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireLimits:
+    """Limits of a server's connections.
+
+    Attributes:
+        connections: The most that are open at once; None for no limit.
+        count_missing: How many fewer may be open now, as descriptors are used otherwise.
+        head_seconds: How long a head may take.
+        note_refusal: Called with the status of each refusal, and its reason.
+    """
+
+    connections: int | None = None
+    count_missing: Callable[[], int] = lambda: 0
+    head_seconds: float = HEAD_SECONDS
+    note_refusal: Callable[[str, object], None] = field(default=lambda _status, _reason: None)
 
 
 class Refusals:

@@ -5,23 +5,19 @@ copy. Memory that is reused right after `send` would show the next owner's bytes
 So it is sent in pieces, each after the one before has left the process.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
-from functools import partial
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Final
 
 from anyio import CancelScope
 from starlette.types import Scope, Send
 
 from wavetrim.service.api.checks import NPY_TYPES
 from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
-from wavetrim.service.api.wire.exchange import DRAINED
+from wavetrim.service.api.wire.exchange import EXCHANGE, Exchange
 
 RawHeaders = list[tuple[bytes, bytes]]
 """Headers in ASGI's form, in lower case."""
-
-Drained = Callable[..., Awaitable[bool]]
-"""`Exchange.drained`."""
 
 PIECE_BYTES: Final = 2**20
 """Bytes of one write; chosen: under TLS a write stops the event loop while it is encrypted."""
@@ -37,7 +33,6 @@ async def send_views(
     status: int,
     headers: RawHeaders,
     views: Sequence[memoryview],
-    idle_seconds: float | None = None,
 ) -> bool:
     """Answers with the bytes of some views, one after the other.
 
@@ -49,30 +44,28 @@ async def send_views(
         status: HTTP status.
         headers: Headers in lower case, without Content-Length.
         views: What is sent: one dimension of bytes each.
-        idle_seconds: How long the client may receive nothing before the connection is aborted; None
-            for `IDLE_SECONDS`.
 
     Returns:
         True when everything has left; False when the connection was lost.
     """
     total_bytes = sum(len(view) for view in views)
+    if scope["method"] != "HEAD" and total_bytes > SMALL_ANSWER_BYTES:
+        return await send_chunks(
+            scope, send, status=status, headers=headers, chunks=_cut(views),
+            total_bytes=total_bytes,
+        )  # fmt: skip
     length = (b"content-length", str(total_bytes).encode())
     await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
-    if scope["method"] == "HEAD" or total_bytes <= SMALL_ANSWER_BYTES:
-        content = b"" if scope["method"] == "HEAD" else b"".join(views)
-        await send({"type": "http.response.body", "body": content})
-        return True
-    drained = _find_extension(scope, idle_seconds)
-    async with _breaking_off(drained):
-        for view in views:
-            for begin in range(0, len(view), PIECE_BYTES):
-                piece = view[begin : begin + PIECE_BYTES]
-                body = piece if drained is not None else bytes(piece)
-                await send({"type": "http.response.body", "body": body, "more_body": True})
-                if drained is not None and not await drained():
-                    return False
-    await send({"type": "http.response.body", "body": b""})
+    content = b"" if scope["method"] == "HEAD" else b"".join(views)
+    await send({"type": "http.response.body", "body": content})
     return True
+
+
+async def _cut(views: Sequence[memoryview]) -> AsyncGenerator[memoryview]:
+    """The bytes of views in pieces."""
+    for view in views:
+        for begin in range(0, len(view), PIECE_BYTES):
+            yield view[begin : begin + PIECE_BYTES]
 
 
 async def send_chunks(
@@ -81,14 +74,15 @@ async def send_chunks(
     *,
     status: int,
     headers: RawHeaders,
-    chunks: AsyncGenerator[bytes],
+    chunks: AsyncGenerator[bytes] | AsyncGenerator[memoryview],
     total_bytes: int | None = None,
     idle_seconds: float | None = None,
-) -> None:
+) -> bool:
     """Answers with chunks, each of which is made while the one before it leaves.
 
     It ends early when the connection is lost. If making a chunk fails, the connection is broken
-    off, so that the client sees an incomplete answer.
+    off, so that the client sees an incomplete answer. However it ends, the server does not read
+    the chunks afterwards.
 
     Args:
         scope: The request's ASGI scope.
@@ -99,39 +93,29 @@ async def send_chunks(
         total_bytes: The length of all chunks; None if it is not known before their end.
         idle_seconds: How long the client may receive nothing before the connection is aborted; None
             for `IDLE_SECONDS`.
+
+    Returns:
+        True when everything has left; False when the connection was lost.
     """
     if total_bytes is not None:
         headers = [*headers, (b"content-length", str(total_bytes).encode())]
-    drained = _find_extension(scope, idle_seconds)
+    exchange: Exchange = scope[EXCHANGE]
+    seconds = idle_seconds or IDLE_SECONDS
     async with aclosing(chunks):
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        async with _breaking_off(drained):
+        try:
             async for chunk in chunks:
-                if drained is not None and not await drained():
-                    return
+                if not await exchange.drained(seconds):
+                    return False
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            if drained is not None and not await drained():
-                return
-        await send({"type": "http.response.body", "body": b""})
-
-
-@asynccontextmanager
-async def _breaking_off(drained: Drained | None) -> AsyncIterator[None]:
-    """Aborts the connection when the block fails, so that nobody reads the memory afterwards."""
-    try:
-        yield
-    except BaseException:
-        if drained is not None:
+            if not await exchange.drained(seconds):
+                return False
+        except BaseException:
             with CancelScope(shield=True):
-                await drained(idle_seconds=0.0)
-        raise
-
-
-def _find_extension(scope: Scope, idle_seconds: float | None) -> Drained | None:
-    extensions: dict[str, Any] = scope.get("extensions") or {}
-    drained: Drained | None = extensions.get(DRAINED)
-    seconds = IDLE_SECONDS if idle_seconds is None else idle_seconds
-    return None if drained is None else partial(drained, idle_seconds=seconds)
+                await exchange.drained(0.0)  # aborts the connection
+            raise
+        await send({"type": "http.response.body", "body": b""})
+    return True
 
 
 def choose_media_type(accept: str | None) -> str:

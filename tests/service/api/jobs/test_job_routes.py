@@ -126,7 +126,6 @@ def test_a_running_job_shows_progress_and_has_no_result_yet(
     assert running["plan"]["f"] == 2000
     response = server.client.get(f"/v1/jobs/{job['id']}/result")
     expect_problem(response, 409, "state", "is running", "must be succeeded")
-    expect_problem(server.client.delete(f"/v1/matrices/{operands['slow']}"), 409, "id", job["id"])
     asked = server.client.delete(f"/v1/jobs/{job['id']}")
     assert (asked.status_code, asked.json()["cancel_requested"]) == (202, True)
     done = server.wait_job(job["id"])
@@ -144,6 +143,23 @@ def test_a_queued_job_is_cancelled_at_once(server: RunningServer, operands) -> N
     server.client.delete(f"/v1/jobs/{blocker['id']}")
     server.wait_job(blocker["id"])
     assert server.wait_job(queued["id"])["started_at"] is None
+
+
+def test_an_operand_of_an_unfinished_job_is_not_deleted(server: RunningServer, operands) -> None:
+    running = post(server, a=operands["slow"], b=operands["slow"]).json()
+    wait_begun(server, running["id"])
+    ones = server.upload(np.ones((3, 3), np.float32)), server.upload(np.ones((3, 3), np.float32))
+    added = server.upload(np.ones((3, 3), np.float32))
+    queued = post(server, a=ones[0], b=ones[1], c=added, beta=1).json()
+    for matrix, job in (
+        (operands["slow"], running), (ones[0], queued), (ones[1], queued), (added, queued),
+    ):  # fmt: skip
+        expect_problem(server.client.delete(f"/v1/matrices/{matrix}"), 409, "id", job["id"])
+    for job in (queued, running):
+        server.client.delete(f"/v1/jobs/{job['id']}")
+        server.wait_job(job["id"])
+    for matrix in (*ones, added):
+        assert server.client.delete(f"/v1/matrices/{matrix}").status_code == 204
 
 
 def test_a_succeeded_job_is_not_cancelled(server: RunningServer, operands) -> None:

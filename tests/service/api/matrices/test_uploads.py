@@ -6,6 +6,8 @@ import json
 import random
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import httpx
@@ -215,9 +217,25 @@ def test_a_digest_that_differs_is_refused_with_both(shared_server: RunningServer
     assert problem["field"] == "Content-Digest"
     assert problem["value"] == digest(b"")
     assert digest(content) in problem["limit"]
-    check_refused(shared_server, post(shared_server, content, Content_Digest="sha-256=1"), 400)
     assert shared_server.list_matrix_files() == files
-    assert post(shared_server, content, Content_Digest="md5=:AAAA:").status_code == 201
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["sha-256=1", "sha-256=:AAAA:", "sha-256=:====:", "=:AAAA:", f"{digest(b'')} x=:A=:"],
+)
+def test_a_digest_that_cannot_be_read_is_refused(shared_server: RunningServer, text: str) -> None:
+    problem = check_refused(
+        shared_server, post(shared_server, encode_npy(ARRAY), Content_Digest=text), 400
+    )
+    assert problem["field"] == "Content-Digest"
+    assert problem["value"] in text
+
+
+def test_digests_by_other_algorithms_are_ignored(shared_server: RunningServer) -> None:
+    content = encode_npy(ARRAY)
+    for text in ("md5=:AAAA:", f"sha-512=:AAAA:, {digest(content)}", f"{digest(content)} , a=:A=:"):
+        assert post(shared_server, content, Content_Digest=text).status_code == 201
 
 
 def send_raw(server: RunningServer, count: int, body: bytes = b"") -> socket.socket:
@@ -253,6 +271,16 @@ def test_full_storage_refuses_until_a_matrix_is_removed(tight_server: RunningSer
     assert server.client.delete(f"/v1/matrices/{first}").status_code == 204
     second = server.upload(np.zeros((30, 20), np.float32))
     assert server.client.delete(f"/v1/matrices/{second}").status_code == 204
+
+
+def test_uploads_at_once_never_exceed_the_storage(tight_server: RunningServer) -> None:
+    content = encode_npy(np.zeros((30, 10), np.float32))
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(partial(post, tight_server), [content] * 8))
+    assert sorted(answer.status_code for answer in answers) == [201] * 3 + [507] * 5
+    for answer in answers:
+        if answer.status_code == 201:
+            tight_server.client.delete(f"/v1/matrices/{answer.json()['id']}")
 
 
 def test_nothing_is_left_of_an_upload_whose_caller_leaves(shared_server: RunningServer) -> None:

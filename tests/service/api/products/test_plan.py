@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.server import RunningServer
-from wavetrim.service.api.products.plan_query import MAX_SIZE
+from wavetrim.service.api.products.plan import MAX_SIZE
 
 
 def ask(server: RunningServer, **query: Any) -> dict[str, Any]:

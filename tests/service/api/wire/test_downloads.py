@@ -1,4 +1,4 @@
-"""Downloads that nobody takes, or takes slowly: from files over TCP, from the arena over TLS."""
+"""Downloads that nobody takes, or takes slowly: from files and from the arena, also over TLS."""
 
 import contextlib
 import socket
@@ -24,8 +24,8 @@ ARENA, FILE = "268435456", "0"
 
 @pytest.fixture(
     scope="module",
-    params=[("tcp", FILE), ("tls", FILE), ("tls", ARENA)],  # over TCP from memory: test_protocol.py
-    ids=["tcp-file", "tls-file", "tls-arena"],
+    params=[("tcp", FILE), ("tcp", ARENA), ("tls", FILE), ("tls", ARENA)],
+    ids=["tcp-file", "tcp-arena", "tls-file", "tls-arena"],
 )
 def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     way, arena_bytes = request.param

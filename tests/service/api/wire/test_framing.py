@@ -15,7 +15,7 @@ GARBAGE = b"\x16\x03\x01 no request\r\n\r\n"
 
 @pytest.fixture(scope="module", params=("tcp", "tls"))
 def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WireServer]:
-    with serve_wire(tmp_path_factory.mktemp("framing"), "uvloop", request.param) as running:
+    with serve_wire(tmp_path_factory.mktemp("framing"), request.param) as running:
         yield running
 
 

@@ -18,7 +18,7 @@ from tests.service.api.wire.wire_server import WAYS, WireServer, make_head, read
 
 @pytest.fixture(scope="module", params=WAYS)
 def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WireServer]:
-    with serve_wire(tmp_path_factory.mktemp("limits"), "uvloop", request.param) as running:
+    with serve_wire(tmp_path_factory.mktemp("limits"), request.param) as running:
         yield running
 
 

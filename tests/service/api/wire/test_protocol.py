@@ -1,7 +1,4 @@
-"""Bodies that are pulled from the connection, over every kind of socket and both event loops.
-
-The loops have implementations of their own of TLS, and one each for the other sockets.
-"""
+"""Bodies that are pulled from the connection, over every kind of socket."""
 
 import asyncio
 import random
@@ -17,23 +14,15 @@ import pytest
 
 from tests.limit import allow
 from tests.service.api.wire.wire_app import MIB
-from tests.service.api.wire.wire_server import (
-    WireServer,
-    make_head,
-    read_answer,
-    serve_wire,
-)
+from tests.service.api.wire.wire_server import WAYS, WireServer, make_head, read_answer, serve_wire
 
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER on, for no time: `close` resets the connection."""
 
-SERVERS = (("uvloop", "tcp"), ("uvloop", "tls"), ("asyncio", "tls"), ("asyncio", "unix"))
 
-
-@pytest.fixture(scope="module", params=SERVERS, ids=" ".join)
+@pytest.fixture(scope="module", params=WAYS)
 def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WireServer]:
-    loop, way = request.param
-    with serve_wire(tmp_path_factory.mktemp("wire"), loop, way) as running:
+    with serve_wire(tmp_path_factory.mktemp("wire"), request.param) as running:
         yield running
 
 
@@ -276,47 +265,12 @@ def test_idle_connections_are_closed_after_a_pulled_body(server: WireServer) -> 
         assert 0.5 < time.monotonic() - began < allow(10)
 
 
-def test_a_slow_reader_gets_its_own_bytes(server: WireServer) -> None:
-    count = 24 * MIB
-    expected = random.Random(str(count)).randbytes(count)
-    server.list_events()
-    with server.connect(receive_buffer=100_000) as connection:
-        connection.sendall(make_head(f"/large?count={count}", None, method="GET"))
-        received = bytearray()
-        while len(received) < 2**20:
-            received += connection.recv(10_000)
-        time.sleep(0.5)
-        assert server.list_events() == [], "its memory is still in use"
-        while chunk := connection.recv(MIB):
-            received += chunk
-            if received.endswith(expected[-100:]):
-                break
-    assert received.partition(b"\r\n\r\n")[2] == expected
-    server.wait_event("sent")
-
-
-def test_a_reader_that_stops_or_leaves_gives_the_memory_back(server: WireServer) -> None:
-    server.list_events()
-    with server.connect(receive_buffer=100_000) as connection:
-        path = f"/large?count={24 * MIB}&patience=0.5"
-        connection.sendall(make_head(path, None, method="GET"))
-        connection.recv(1000)
-        server.wait_event("lost")
-    for moment in range(20):  # some before the server writes, some while it does
-        with server.connect(receive_buffer=100_000) as connection:
-            path = f"/large?count={24 * MIB}&patience=60"
-            connection.sendall(make_head(path, None, method="GET"))
-            connection.recv(1000)
-            time.sleep(moment / 5000)
-        server.wait_event("lost")
-
-
 @pytest.mark.serial
 def test_no_client_waits_for_an_acknowledgement_before_its_last_packet(tmp_path: Path) -> None:
     """Without TCP_NODELAY the client's system sends a last, short packet only then."""
     body = bytes(4 * MIB + 5000)
     seconds = []
-    with serve_wire(tmp_path, "uvloop", "tcp") as server, server.connect() as connection:
+    with serve_wire(tmp_path, "tcp") as server, server.connect() as connection:
         for _ in range(40):
             began = time.monotonic()
             connection.sendall(make_head("/echo", len(body)))

@@ -1,6 +1,6 @@
 """A small ASGI application over the wire's extensions, and a server for it.
 
-    python -m tests.service.api.wire.wire_app LOOP (tcp | unix PATH | tls CERTIFICATE KEY)
+    python -m tests.service.api.wire.wire_app (tcp | unix PATH | tls CERTIFICATE KEY)
 
 It prints its port, or the path, when it listens.
 """
@@ -20,9 +20,10 @@ import uvicorn
 from starlette.requests import ClientDisconnect
 
 from wavetrim.service.api.problems import describe_error
-from wavetrim.service.api.wire.connection import WireLimits, make_protocol
-from wavetrim.service.api.wire.exchange import RECEIVE_INTO
+from wavetrim.service.api.wire.connection import make_protocol
+from wavetrim.service.api.wire.exchange import EXCHANGE
 from wavetrim.service.api.wire.reader import BodyReader
+from wavetrim.service.api.wire.refusal import WireLimits
 from wavetrim.service.api.wire.sender import send_views
 from wavetrim.service.errors import ServiceError
 
@@ -77,19 +78,6 @@ class WireApp:
         await reader.finish()
         await send_views(scope, send, status=200, headers=[], views=[memoryview(content)])
 
-    async def headers(self, scope: Any, receive: Any, send: Any) -> None:
-        """Reads two .npy files, and sends back the elements of both."""
-        reader = self.make_reader(scope, receive)
-        with memoryview(self.memory) as memory:
-            first = await reader.read_header("A")
-            end = first.data_bytes
-            await reader.read_into(memory[:end], behind_bytes=1)
-            second = await reader.read_header("B")
-            await reader.read_into(memory[end : end + second.data_bytes])
-            await reader.finish()
-            views = [memory[:end], memory[end : end + second.data_bytes]]
-            await send_views(scope, send, status=200, headers=[], views=views)
-
     async def plain(self, scope: Any, receive: Any, send: Any) -> None:
         """Reads the body as every ASGI application does, and sends it back."""
         body = b""
@@ -110,24 +98,19 @@ class WireApp:
         await asyncio.sleep(float(wait))
         await answer(send, 413, b"too much")
 
-    async def large(
-        self, scope: Any, receive: Any, send: Any, *, count: str, patience: str = "20"
-    ) -> None:
-        """Sends a large answer, and poisons its memory at once."""
+    async def large(self, scope: Any, receive: Any, send: Any, *, count: str) -> None:
+        """Sends an answer of a length, and poisons its memory at once."""
         with memoryview(self.memory) as memory, memory[: int(count)] as place:
             place[:] = make_content(count)
-            left = await send_views(
-                scope, send, status=200, headers=[], views=[place], idle_seconds=float(patience)
-            )
+            await send_views(scope, send, status=200, headers=[], views=[place])
             place[:] = POISON * int(count)
-        self.events.append("sent" if left else "lost")
 
     async def give_up(self, scope: Any, receive: Any, send: Any, *, seconds: str) -> None:
         """Stops pulling after some time, and says whether anything is written from then on."""
         with memoryview(self.memory) as memory, memory[: 2**20] as place:
             try:
                 async with asyncio.timeout(float(seconds)):
-                    await scope["extensions"][RECEIVE_INTO](place)
+                    await scope[EXCHANGE].receive_into(place, idle_seconds=20)
             except TimeoutError:
                 place[:] = POISON * len(place)
             await asyncio.sleep(0.3)
@@ -195,7 +178,7 @@ class AnnouncedServer(uvicorn.Server):
         print(address if isinstance(address, str) else address[1], flush=True)
 
 
-def main(loop: str, way: str, *options: str) -> None:
+def main(way: str, *options: str) -> None:
     """Serves until a signal comes."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     where: dict[str, Any] = {"port": 0}
@@ -205,7 +188,7 @@ def main(loop: str, way: str, *options: str) -> None:
         where |= {"ssl_certfile": options[0], "ssl_keyfile": options[1]}
     config = uvicorn.Config(
         WireApp(),
-        loop=loop,
+        loop="uvloop",
         http=make_protocol(LIMITS),
         ws="none",
         lifespan="off",

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import re
 import signal
 import socket
 import ssl
@@ -20,26 +19,16 @@ from tests.processes import wait_until
 
 WAYS = ("tcp", "tls", "unix")
 
-_ASYNCIO_FAULT = re.compile(
-    r"^[^\n]*asyncio Fatal error: protocol\.eof_received\(\) call failed\.\n"
-    r"(?:(?!\nRuntimeError).)*\nRuntimeError: cannot switch state from "
-    r"SSLProtocolState\.UNWRAPPED[^\n]*\n",
-    re.DOTALL | re.MULTILINE,
-)
-"""asyncio's TLS does not expect the end of a stream that was aborted; uvloop's does."""
-
 
 class WireServer:
     """A running server.
 
     Args:
         folder: For its log, certificate and socket.
-        loop: "uvloop" or "asyncio".
         way: "tcp", "tls" or "unix".
-        options: More arguments of `tests.service.api.wire.wire_app`.
     """
 
-    def __init__(self, folder: Path, loop: str, way: str, *options: str) -> None:
+    def __init__(self, folder: Path, way: str) -> None:
         self.way = way
         self.log = folder / "server.log"
         where: list[object] = []
@@ -50,7 +39,7 @@ class WireServer:
         read, written = os.pipe()
         with self.log.open("wb") as log:
             self.process = ForkedProcess(
-                "tests.service.api.wire.wire_app", [loop, way, *map(str, where), *options],
+                "tests.service.api.wire.wire_app", [way, *map(str, where)],
                 folder=ROOT, environment=os.environ, output=written, errors=log.fileno(),
             )  # fmt: skip
         os.close(written)
@@ -59,8 +48,8 @@ class WireServer:
         assert self.address, self.read_log()
 
     def read_log(self) -> str:
-        """What it has logged so far, but for a fault of asyncio's TLS."""
-        return _ASYNCIO_FAULT.sub("", self.log.read_text())
+        """What it has logged so far."""
+        return self.log.read_text()
 
     def connect(self, *, receive_buffer: int | None = None) -> socket.socket:
         """A connection; the caller closes it."""
@@ -139,14 +128,12 @@ def make_context() -> ssl.SSLContext:
 
 
 @contextlib.contextmanager
-def serve_wire(
-    folder: Path, loop: str, way: str, *options: str, fails: bool = False
-) -> Iterator[WireServer]:
-    """A server for a block; where its application is not to fail, its log has no traceback."""
-    server = WireServer(folder, loop, way, *options)
+def serve_wire(folder: Path, way: str) -> Iterator[WireServer]:
+    """A server for a block, whose log has no traceback at its end."""
+    server = WireServer(folder, way)
     try:
         yield server
         log = server.read_log()
-        assert fails or ("Traceback" not in log and "Fatal" not in log), log
+        assert not {"Traceback", "Fatal"} & set(log.split()), log
     finally:
         server.stop()
