@@ -5,7 +5,8 @@ once and forks for each program. A program has its own `__main__`, environment, 
 descriptors, signals and exit status. Only what the interpreter reads at its start (PYTHON…
 variables, the command line in /proc) is that of the first process.
 
-A forked parent waits for each program and sends its exit status over a socket.
+A forked parent waits for each program and sends its exit status over a socket. A shell runs such a
+program by `python -m tests.preloaded MODULE …`, with the socket of `share_preloaded`.
 """
 
 import atexit
@@ -19,13 +20,15 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from tests.environment import ROOT
-from tests.spare_engine import keep_spare_engine, run_spare_engine
+
+SHARED_VARIABLE: Final = "TESTS_PRELOADED_SOCKET"
 
 _REQUEST_BYTES: Final = 2**20
 _IMPORTED: Final = (
@@ -95,9 +98,16 @@ class ForkedProcess:
         self.send_signal(signal.SIGKILL)
 
 
+def share_preloaded() -> int:
+    """The descriptor, to be passed on, of the socket that `SHARED_VARIABLE` is to name."""
+    return _start_preloaded().fileno()
+
+
 @cache
 def _start_preloaded() -> socket.socket:
     """Start the process that forks, once; returns its socket. It ends with this process."""
+    if SHARED_VARIABLE in os.environ:
+        return socket.socket(fileno=int(os.environ[SHARED_VARIABLE]))
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _REQUEST_BYTES)
     with theirs:
@@ -144,6 +154,7 @@ def _become_program(requests: socket.socket) -> str:
     os.umask(umask)
     os.environ.clear()
     os.environ.update(environment)
+    time.tzset()
     return str(module)
 
 
@@ -157,6 +168,18 @@ def _has_engine() -> bool:
 
 
 if __name__ == "__main__":
+    if SHARED_VARIABLE in os.environ:
+        environment = {name: text for name, text in os.environ.items() if name != SHARED_VARIABLE}
+        program = ForkedProcess(
+            sys.argv[1], sys.argv[2:], folder=Path.cwd(), environment=environment,
+            output=1, errors=2,
+        )  # fmt: skip
+        for _number in _DEAF_TO:
+            signal.signal(_number, lambda number, _: program.send_signal(number))
+        sys.exit(program.wait())
+
+    from tests.spare_engine import keep_spare_engine, run_spare_engine
+
     for _name in _IMPORTED:
         importlib.import_module(f"wavetrim.{_name}")
     gc.freeze()  # or each program would look through all that was imported, at least as it ends

@@ -15,20 +15,14 @@ from tests.client.proxy import run_proxy
 from tests.clients import close_client, open_client
 from tests.matrices import FLOATS, assert_product, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer, Start, open_http
+from tests.server import RunningServer, Start, make_server_fixture, open_http
 from wavetrim.client import ServiceRefused
 
 MIB = 2**20
 RECEIVED = "wavetrim_received_bytes_total"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    folder = tmp_path_factory.mktemp("client-leases")
-    with RunningServer(
-        folder / "data", unix_socket=folder / "socket", arena_bytes=128 * MIB, arena_poison=True
-    ) as running:
-        yield running
+server = make_server_fixture(has_socket=True, arena_bytes=128 * MIB, arena_poison=True)
 
 
 @pytest.fixture

@@ -19,7 +19,14 @@ import pytest
 from tests.certificates import make_certificate
 from tests.deploy.nginx import run_nginx
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
+from tests.server import (
+    NPY,
+    RunningServer,
+    decode_npy,
+    encode_npy,
+    make_server_fixture,
+    open_http,
+)
 from tests.service.api.matrices.test_uploads import cut, digest
 from tests.service.api.wire.wire_server import make_head, read_answer
 
@@ -31,8 +38,6 @@ MIB = 2**20
 A = np.random.default_rng(0).random((700, 900))
 B = np.random.default_rng(1).random((900, 500))
 CONTENT = encode_npy(A)
-LIMIT_BYTES = 8 * MIB
-STORAGE_BYTES = 32 * MIB
 
 
 @dataclass
@@ -54,17 +59,9 @@ class Proxied:
         return socket.create_connection(("127.0.0.1", self.port), timeout=30)
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    folder = tmp_path_factory.mktemp("proxied")
-    with RunningServer(
-        folder / "data",
-        api_key=KEY,
-        unix_socket=folder / "socket",
-        max_matrix_bytes=LIMIT_BYTES,
-        max_storage_bytes=STORAGE_BYTES,
-    ) as running:
-        yield running
+service = make_server_fixture(
+    has_socket=True, api_key=KEY, max_matrix_bytes=8 * MIB, max_storage_bytes=32 * MIB
+)
 
 
 @pytest.fixture(

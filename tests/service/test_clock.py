@@ -12,7 +12,7 @@ from tests.processes import wait_until
 from tests.server import RunningServer
 
 YEAR = 365 * 86400
-TTL_SECONDS = 3
+TTL_SECONDS = 2
 
 
 @pytest.mark.serial

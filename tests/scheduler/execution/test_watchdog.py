@@ -30,13 +30,13 @@ def test_a_product_without_progress_is_noticed() -> None:
 @pytest.mark.serial
 def test_progress_and_the_end_of_a_product_raise_no_alarm() -> None:
     alarm = Alarm()
-    watchdog = Watchdog(1.0, alarm)
+    watchdog = Watchdog(0.5, alarm)
     with watchdog.watch(expected_seconds=0.001) as watched:
-        until = time.monotonic() + 1.2
+        until = time.monotonic() + 0.7
         while time.monotonic() < until:
             watched.note_progress()
             time.sleep(0.01)
-    assert not alarm.rung.wait(1.2)
+    assert not alarm.rung.wait(0.7)
 
 
 def test_a_product_that_was_planned_to_be_slow_has_more_time() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import socket
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, Start, encode_npy
+from tests.server import NPY, RunningServer, Start, encode_npy, make_server_fixture
 
 KEY = "a-key-that-nobody-may-read"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -21,12 +20,7 @@ IDS = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    folder = tmp_path_factory.mktemp("logs")
-    zone = ("env", "TZ=Asia/Kolkata")
-    with RunningServer(folder / "data", prefix=zone, log_format="json", api_key=KEY) as running:
-        yield running
+server = make_server_fixture(variables={"TZ": "Asia/Kolkata"}, log_format="json", api_key=KEY)
 
 
 def find_lines(server: RunningServer, **fields: Any) -> list[dict[str, Any]]:

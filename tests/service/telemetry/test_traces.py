@@ -26,12 +26,17 @@ class Collector(ThreadingHTTPServer):
     """Receives spans.
 
     Attributes:
+        variables: What lets a service send spans to it, soon.
         spans: Those that have come.
         services: Names of the services that have sent them.
     """
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Receiver)
+        self.variables = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self.server_port}",
+            "OTEL_BSP_SCHEDULE_DELAY": "50", "OTEL_SERVICE_NAME": "multiplier",
+        }  # fmt: skip
         self.spans: list[Any] = []
         self.services: set[str] = set()
 
@@ -83,13 +88,8 @@ def collector() -> Iterator[Collector]:
 def server(
     collector: Collector, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningServer]:
-    with pytest.MonkeyPatch.context() as patch:
-        address = f"http://127.0.0.1:{collector.server_port}"
-        patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
-        patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
-        patch.setenv("OTEL_SERVICE_NAME", "multiplier")
-        running = RunningServer(tmp_path_factory.mktemp("traced") / "data", traces="otlp")
-    with running:
+    folder = tmp_path_factory.mktemp("traced")
+    with RunningServer(folder / "data", traces="otlp", variables=collector.variables) as running:
         yield running
 
 
@@ -137,13 +137,9 @@ def test_a_job_is_a_part_of_the_trace_of_its_request(
 
 
 @pytest.mark.gpu
-def test_copies_and_kernels_of_a_gpu_are_spans_too(
-    collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    address = f"http://127.0.0.1:{collector.server_port}"
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
-    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
-    with RunningServer(tmp_path / "data", traces="otlp", devices="0") as server:
+def test_copies_and_kernels_of_a_gpu_are_spans_too(collector: Collector, tmp_path: Path) -> None:
+    settings = {"traces": "otlp", "devices": "0", "variables": collector.variables}
+    with RunningServer(tmp_path / "data", **settings) as server:
         body = encode_npy(np.ones((1024, 1024), np.float32))
         headers = {**NPY, "traceparent": f"00-{'3' * 32}-{PARENT}-01"}
         answer = server.client.post("/v1/matmul?f=0", content=2 * body, headers=headers)

@@ -1,6 +1,6 @@
 """Keys of several callers: made and revoked while the service runs, each with its scopes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -8,16 +8,11 @@ import pytest
 
 from tests.command import invoke_command
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, Start, encode_npy
+from tests.server import NPY, RunningServer, Start, encode_npy, make_server_fixture
 from tests.service.tenants.tenants import OWN_KEY as OWN
 from tests.service.tenants.tenants import manage_keys as keys
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    folder = tmp_path_factory.mktemp("keys") / "data"
-    with RunningServer(folder, api_key=OWN, metrics="key") as running:
-        yield running
+server = make_server_fixture(api_key=OWN, metrics="key")
 
 
 def ask(server: RunningServer, key: str, method: str = "GET", path: str = "/v1/matrices") -> int:

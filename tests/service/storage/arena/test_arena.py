@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.limit import allow
-from tests.service.storage.arena.test_arena_memory import build_v2
+from tests.service.storage.arena.test_arena_memory import build_tree, describe_v2
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.storage.arena.arena import Arena, ArenaFull
 from wavetrim.service.storage.arena.memory_limit import read_memory_left
@@ -195,7 +195,8 @@ async def test_obtain_grows_to_the_limit_and_then_refuses_with_field_value_and_l
 async def test_a_group_at_its_limit_is_answered_with_full_and_never_with_growth(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    current = build_v2(tmp_path, 2 * GIB, GIB) / "sys/fs/cgroup/a/memory.current"
+    root = build_tree(tmp_path, describe_v2(2 * GIB, GIB))
+    current = root / "sys/fs/cgroup/a/memory.current"
     async with running_arena(limit=GIB, room=partial(read_memory_left, tmp_path)) as arena:
         take(arena, 3 * MIB)
         await until(lambda: arena.describe()["slabs"] == 2)

@@ -84,7 +84,7 @@ def test_a_reader_who_stops_for_a_while_gets_no_other_bytes(
     begun = HTTPResponse(slow)
     begun.begin()
     assert begun.status == 200
-    for number in range(15):  # they use all of the memory that is not the slow one's
+    for number in range(5):  # they use all of the memory that is not the slow one's
         other, wanted = make_request(1000, 1000, float(number))
         assert ask(server, other) == (200, wanted)
     assert begun.read() == answer

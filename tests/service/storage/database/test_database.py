@@ -1,7 +1,6 @@
 """The database: SQLite's settings, transactions that lose nothing, and a real PostgreSQL."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'new folder' / 'wavetrim.db'}"
     return str(request.getfixturevalue("postgres_url"))
-
-
-@pytest.fixture
-def sqlite(tmp_path: Path) -> Iterator[Engine]:
-    database = open_database(f"sqlite:///{tmp_path / 'wavetrim.db'}")
-    yield database
-    database.dispose()
 
 
 def insert_matrix(matrix_id: str) -> Insert:

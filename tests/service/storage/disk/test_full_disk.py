@@ -13,7 +13,7 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from tests.mounts import mounted_tmpfs
 from tests.server import NPY, RunningServer, encode_npy
-from tests.service.drafts import begin_draft, keep_matrix, run
+from tests.service.drafts import begin_draft, keep_matrix, open_store, run
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.errors import StorageFailed
@@ -21,16 +21,6 @@ from wavetrim.service.storage.matrices.drafts import CommitUnclear
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 MIB = 2**20
-
-
-def open_store(database: Engine, folder: Path, reserve_bytes: int = 0) -> MatrixStore:
-    return MatrixStore(
-        database,
-        folder / "matrices",
-        max_matrix_bytes=2**40,
-        max_storage_bytes=2**40,
-        reserve_bytes=reserve_bytes,
-    )
 
 
 def count_free_bytes(folder: Path) -> int:
@@ -86,7 +76,7 @@ def test_an_upload_of_exactly_the_free_bytes_leaves_nothing_behind() -> None:
 def test_a_file_that_cannot_be_made_durable_is_neither_there_nor_counted(
     database: Engine, tmp_path: Path
 ) -> None:
-    store = open_store(database, tmp_path)
+    store = open_store(database, tmp_path, reserve_bytes=0)
     draft = begin_draft(store, 3, 5)
     os.truncate(draft.matrix.unfinished, 10)
     with pytest.raises(StorageFailed, match="bytes long"):
@@ -159,7 +149,7 @@ def test_after_an_unclear_commit_the_row_decides(
     database = open_database(proxy.url)
     with database.begin() as connection:
         connection.execute(matrices.delete())
-    store = open_store(database, folder)
+    store = open_store(database, folder, reserve_bytes=0)
     size_bytes = len(encode_npy(np.ones((3, 5), np.float32)))
     with pytest.raises(CommitUnclear):
         keep_matrix(store, 3, 5, settle=lambda _: setattr(proxy, "losing", losing))
@@ -186,7 +176,7 @@ def test_a_connection_that_ends_before_the_commit_leaves_no_file(
     postgres_url: str, tmp_path: Path
 ) -> None:
     database = open_database(postgres_url)
-    store = open_store(database, tmp_path)
+    store = open_store(database, tmp_path, reserve_bytes=0)
 
     def end_connection(connection: Connection) -> None:
         pid = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()

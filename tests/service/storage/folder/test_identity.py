@@ -12,13 +12,12 @@ from sqlalchemy import Engine, update
 from tests.command import run_command
 from tests.postgres import PostgresServer
 from tests.server import RunningServer, Start, encode_npy
-from tests.service.drafts import keep_matrix
+from tests.service.drafts import keep_matrix, open_store
 from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.database.tables import identity, matrices
 from wavetrim.service.storage.errors import DataMismatch, MatrixDamaged
 from wavetrim.service.storage.folder import adoption
 from wavetrim.service.storage.folder.identity import pair, read_folder_id
-from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 COUNT = 12
@@ -142,9 +141,7 @@ def test_a_lost_write_ahead_log_deletes_nothing(start_server: Start) -> None:
 def test_a_lost_file_never_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
     database = open_database(f"sqlite:///{tmp_path / 'wavetrim.db'}")
     pair(database, tmp_path)
-    store = MatrixStore(
-        database, tmp_path / "matrices", max_matrix_bytes=2**20, max_storage_bytes=2**20
-    )
+    store = open_store(database, tmp_path)
     contents = [encode_npy(ARRAY + number) for number in range(3)]
     for content in contents:
         (tmp_path / "matrices" / "unknown.npy").write_bytes(content)
@@ -187,7 +184,7 @@ def test_a_restored_matrix_is_damaged_no_longer_if_its_checksum_says_so(
     database: Engine, tmp_path: Path, has_checksum: bool
 ) -> None:
     folder = tmp_path / "matrices"
-    store = MatrixStore(database, folder, max_matrix_bytes=2**20, max_storage_bytes=2**20)
+    store = open_store(database, tmp_path)
     matrix = keep_matrix(store, 5, 7)
     (tmp_path / "lost").mkdir()
     matrix.path.rename(tmp_path / "lost" / matrix.path.name)

@@ -12,7 +12,7 @@ from sqlalchemy import Engine, insert, select, update
 from tests.matrices import make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer, Start
-from tests.service.drafts import keep_matrix
+from tests.service.drafts import keep_matrix, open_store
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import jobs, matrices
@@ -25,9 +25,7 @@ DAY = 86_400.0
 
 @pytest.fixture
 def store(database: Engine, tmp_path: Path) -> MatrixStore:
-    return MatrixStore(
-        database, tmp_path / "matrices", max_matrix_bytes=2**20, max_storage_bytes=2**30
-    )
+    return open_store(database, tmp_path)
 
 
 def add_matrix(store: MatrixStore, database: Engine, age_seconds: float = 0.0) -> str:
