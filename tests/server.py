@@ -109,11 +109,21 @@ class RunningServer:
                 cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 
-    def _open_client(self) -> httpx.Client:
+    @property
+    def unix_socket(self) -> Path:
+        """Where it listens beside TCP, if it was told to."""
+        return Path(self.settings["unix_socket"])
+
+    @property
+    def _trusted(self) -> ssl.SSLContext | None:
+        """What trusts its certificate; None if it serves without TLS."""
         certificate = self.settings.get("tls_certificate")
-        if certificate is None:
+        return None if certificate is None else ssl.create_default_context(cafile=str(certificate))
+
+    def _open_client(self) -> httpx.Client:
+        trusted = self._trusted
+        if trusted is None:
             return open_http(self.url)
-        trusted = ssl.create_default_context(cafile=str(certificate))
         return httpx.Client(base_url=self.url, verify=trusted, timeout=60)
 
     def wait_live(self, seconds: float = 60) -> None:
@@ -147,6 +157,17 @@ class RunningServer:
     def read_log(self) -> str:
         """What the service has logged so far."""
         return self.log.read_text(errors="replace")
+
+    def connect(self, *, receive_buffer: int | None = None, seconds: float = 60) -> socket.socket:
+        """A connection over TCP, with TLS if it serves so; the caller closes it."""
+        connection = socket.socket()
+        connection.settimeout(seconds)
+        if receive_buffer is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        connection.connect(("127.0.0.1", self.port))
+        if self._trusted is None:
+            return connection
+        return self._trusted.wrap_socket(connection, server_hostname="127.0.0.1")
 
     def terminate(self) -> None:
         """Send SIGTERM without waiting."""
@@ -225,6 +246,10 @@ class RunningServer:
         assert name.split("{", maxsplit=1)[0] in text, name
         lines = (line for line in text.splitlines() if line.startswith(f"{name} "))
         return next((float(line.split(" ")[-1]) for line in lines), 0.0)
+
+    def read_arena(self, what: str) -> float:
+        """A number of the arena, such as "used_bytes"."""
+        return self.read_metric(f'wavetrim_arena{{what="{what}"}}')
 
     def find_engine(self) -> int:
         """The engine's process, once there is one."""

@@ -1,7 +1,5 @@
 """Products in host memory: what is compared with what, one small contest, and one sweep of F."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,24 +12,11 @@ from benchmarks.host.limit import Limit
 from benchmarks.host.results import read_contests
 from benchmarks.host.sweep import Sweep
 from benchmarks.host.tables import render_regret, render_times
-from tests.environment import ROOT, clear_environment
-from tests.limit import allow
+from tests.processes import run_benchmark
 from wavetrim.kernels.device import list_devices
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.problem import MEMORIES
 from wavetrim.scheduler.profile.store import find_profile
-
-
-def run_contest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks.host", "--out", folder, *arguments],
-        cwd=ROOT,
-        env={**clear_environment(), "WAVETRIM_KERNEL_CACHE_DIR": str(folder / "kernels")},
-        capture_output=True,
-        text=True,
-        timeout=allow(120),
-        check=False,
-    )
 
 
 @pytest.mark.gpu
@@ -61,8 +46,7 @@ def test_the_gpu_alone_has_a_least_time() -> None:
 @pytest.mark.slow
 def test_a_run_writes_its_rows_and_its_table(tmp_path: Path) -> None:
     small = ("--shapes", "300x200x100", "--rounds", "2", "--runs", "2")
-    ended = run_contest(tmp_path, *small, "--conditions", "quiet", "busy", "half")
-    assert ended.returncode == 0, ended.stderr
+    run_benchmark("host", tmp_path, *small, "--conditions", "quiet", "busy", "half")
     (results,) = read_contests(tmp_path)
     made = results.document["conditions"]
     assert list(made) == ["quiet", "busy", "half"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.matrices import SLOW, assert_product, make_matrix
+from tests.matrices import assert_product, make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer
 from wavetrim.client import (
@@ -202,7 +202,7 @@ def test_a_job_says_when_it_is_expected_to_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")  # the bar is drawn while the job runs, too
-    slow = client.put(make_matrix(SLOW, SLOW, "int64", 8))
+    slow = client.put(make_matrix(400, 400, "int64", 8))
     with shared_server.engine_stopped():
         jobs = [client.submit(slow, slow) for _ in range(3)]
         for job in jobs:

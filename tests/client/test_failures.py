@@ -5,8 +5,6 @@ import json
 import pickle
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,6 @@ from tests.limit import allow
 from tests.matrices import SLOW
 from tests.server import RunningServer, encode_npy
 from wavetrim.client import (
-    Client,
     ClientError,
     DownloadCorrupted,
     JobUnsuccessful,
@@ -173,20 +170,8 @@ def test_each_call_has_a_key_of_its_own(connect: Callable[..., Any]) -> None:
     ids=lambda error: type(error).__name__,
 )
 def test_a_copy_of_an_error_is_the_same(error: ClientError) -> None:
+    """Pickled ones come from other processes."""
     for one in (copy.deepcopy(error), pickle.loads(pickle.dumps(error))):
         assert type(one) is type(error)
         assert str(one) == str(error)
         assert vars(one) == vars(error)
-
-
-def test_an_error_comes_back_from_another_process(shared_server: RunningServer) -> None:
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        failed = pool.submit(find_matrix, shared_server.url, "nothing").exception(60)
-    assert isinstance(failed, NotFound)
-    assert failed.status == 404
-    assert "'nothing'" in str(failed)
-
-
-def find_matrix(url: str, matrix_id: str) -> None:
-    with Client(url, retries=0) as client:
-        client.matrix(matrix_id)

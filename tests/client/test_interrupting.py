@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.changed_program import describe_constants
 from tests.client.proxy import Proxy, run_proxy
 from tests.client.scripted_server import answer, serve_script
 from tests.command import start_command
@@ -151,12 +152,15 @@ def test_one_ctrl_c_ends_a_command_whose_service_is_silent(tmp_path: Path) -> No
     stored = answer(json.dumps(MATRIX).encode(), 201)
     with (
         serve_script([stored, SILENT], close=False) as url,
-        start_command("upload", "A.npy", "B.npy", folder=tmp_path, WAVETRIM_URL=url) as process,
-    ):
+        start_command(
+            "upload", "A.npy", "B.npy", folder=tmp_path,
+            WAVETRIM_URL=url, **describe_constants(undo_seconds=0.5),
+        ) as process,
+    ):  # fmt: skip
         wait_until(lambda: len(url.requests) == 2)
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=allow(60))
-        # It waits for the answer to B, and then for that to the removal of A: 5 s each.
-        assert time.monotonic() - began < allow(20)
+        # It waits for the answer to B, and then for that to the removal of A: half a second each.
+        assert time.monotonic() - began < allow(4)
     assert "interrupted" in errors

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.matrices import SLOW, assert_product, make_matrix
+from tests.matrices import assert_product, make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer, Start
 from wavetrim.client import (
@@ -134,14 +134,14 @@ def test_the_api_key_is_sent_and_a_full_queue_is_busy(
         next(iter(connect(guarded.url).jobs()))
     assert refused.value.status == 401
     client = connect(guarded.url, api_key="a-key-of-these-tests")
-    matrix = client.put(make_matrix(SLOW, SLOW, "int64", 12))
+    matrix = client.put(make_matrix(40, 40, "float64", 12))
     guarded.wait_ready()
     with guarded.engine_stopped():
-        running = client.submit(matrix, matrix)
+        running = client.submit(matrix, matrix, verify=True)
         wait_until(lambda: running.status().state == "running")
-        client.submit(matrix, matrix)
+        client.submit(matrix, matrix, verify=True)
         with pytest.raises(ServiceBusy) as busy:
-            client.submit(matrix, matrix)
+            client.submit(matrix, matrix, verify=True)
     assert busy.value.status == 429
     assert busy.value.retry_after_seconds is not None
 
@@ -150,7 +150,7 @@ def test_a_wait_outlasts_a_restart(connect: Callable[..., Any], start_server: St
     restarted = start_server()
     restarted.wait_ready()
     client = connect(restarted.url)
-    matrix = client.put(make_matrix(SLOW, SLOW, "int64", 13))
+    matrix = client.put(make_matrix(40, 40, "float64", 13))
     restarter: list[threading.Thread] = []
 
     def kill_once(status: JobStatus) -> None:
@@ -160,7 +160,7 @@ def test_a_wait_outlasts_a_restart(connect: Callable[..., Any], start_server: St
             restarter[0].start()
 
     with restarted.engine_stopped():
-        job = client.submit(matrix, matrix)
+        job = client.submit(matrix, matrix, verify=True)
         assert job.wait(progress=kill_once).state == "succeeded"
     restarter[0].join()
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,7 +48,7 @@ def use(server: RunningServer) -> None:
     assert server.client.get("/v1/jobs/none").status_code == 404
     stored = server.upload(np.ones((9, 9)))
     assert server.wait_job(server.post_job(stored, stored))["state"] == "succeeded"
-    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+    with server.connect() as connection:
         connection.sendall(b"no request\r\n\r\n")
         assert b" 400 " in connection.recv(100)
 

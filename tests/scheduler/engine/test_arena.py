@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
 
-import numpy as np
 import pytest
 
 from wavetrim.kernels.transfer.pinned import is_pinned
@@ -38,24 +37,6 @@ def slabs() -> Iterator[MappedSlabs]:
     yield slabs
     slabs.close()
     assert count_mappings() == 0
-
-
-def test_a_matrix_shows_what_others_wrote_into_the_slab() -> None:
-    fd = make_memory(2 * MIB)
-    slabs = MappedSlabs(device_index=None, send=lambda _: None)
-    slabs.add(7, fd, 2 * MIB)
-    values = np.arange(12, dtype="float32").reshape(3, 4)
-    os.pwrite(fd, values.tobytes(), 4096)
-    np.testing.assert_array_equal(slabs.locate(Operand(7, 4096, 3, 4, "float32")), values)
-    columns = slabs.locate(Operand(7, 4096, 4, 3, "float32", fortran_order=True))
-    np.testing.assert_array_equal(columns, values.T)
-    assert columns.flags.f_contiguous
-    out = slabs.locate(Operand(7, 256, 2, 2, "float64"), writable=True)
-    out[...] = [[1, 2], [3, 4]]
-    assert os.pread(fd, 32, 256) == np.array([1.0, 2, 3, 4]).tobytes()
-    os.close(fd)
-    del out, columns
-    slabs.close()
 
 
 @pytest.mark.parametrize(

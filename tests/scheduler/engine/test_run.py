@@ -17,7 +17,7 @@ from wavetrim.scheduler.errors import (
 )
 from wavetrim.scheduler.execution.rows import Hooks
 
-SHAPES = [(301, 40_001), (40_001, 301), (1, 12_000_001), (12_000_001, 1)]
+SHAPES = [(301, 40_001), (1, 12_000_001), (12_000_001, 1)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)

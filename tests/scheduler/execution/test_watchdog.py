@@ -20,13 +20,6 @@ class Alarm:
         self.rung.set()
 
 
-def test_a_product_without_progress_is_noticed() -> None:
-    alarm = Alarm()
-    with Watchdog(0.2, alarm).watch(expected_seconds=0.001):
-        assert alarm.rung.wait(10)
-    assert alarm.seconds >= 0.2
-
-
 @pytest.mark.serial
 def test_progress_and_the_end_of_a_product_raise_no_alarm() -> None:
     alarm = Alarm()
@@ -41,10 +34,10 @@ def test_progress_and_the_end_of_a_product_raise_no_alarm() -> None:
 
 def test_a_product_that_was_planned_to_be_slow_has_more_time() -> None:
     alarm = Alarm()
-    with Watchdog(0.1, alarm).watch(expected_seconds=1.0 / TIMES_EXPECTED):
-        assert not alarm.rung.wait(0.5)
+    with Watchdog(0.1, alarm).watch(expected_seconds=0.6 / TIMES_EXPECTED):
+        assert not alarm.rung.wait(0.3)
         assert alarm.rung.wait(10)
-    assert alarm.seconds >= 1.0
+    assert alarm.seconds >= 0.6
 
 
 def test_a_stalled_product_is_noticed_while_another_progresses() -> None:

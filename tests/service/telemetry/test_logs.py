@@ -1,7 +1,6 @@
 """What the log tells of a request, as text and as JSON, and what it never tells."""
 
 import json
-import socket
 from datetime import UTC, datetime
 from typing import Any
 
@@ -91,7 +90,7 @@ def test_a_request_that_a_stop_cuts_is_a_line_of_the_log(start_server: Start) ->
     server = start_server(drain_seconds=0, last_answers_seconds=1)
     server.wait_ready()
     name = server.upload(np.ones((3000, 3000)))
-    with socket.create_connection(("127.0.0.1", server.port)) as stalled:
+    with server.connect() as stalled:
         ask = f"GET /v1/matrices/{name}/data HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
         stalled.sendall(ask.encode())
         assert stalled.recv(100).startswith(b"HTTP/1.1 200")

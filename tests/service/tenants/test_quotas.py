@@ -1,12 +1,8 @@
 """Quotas of keys: what is refused, that nothing slips past them, and that others are untouched."""
 
-import os
-import signal
-import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -36,7 +32,7 @@ def make_caller(server: RunningServer) -> Iterator[Callable[..., httpx.Client]]:
 
     def make(name: str, *quotas: object) -> httpx.Client:
         key = manage_keys(server, "add", name, *quotas)
-        clients.append(open_caller(server, key, Path(str(server.settings["unix_socket"]))))
+        clients.append(open_caller(server, key, server.unix_socket))
         return clients[-1]
 
     yield make
@@ -97,20 +93,18 @@ def test_jobs_posted_at_once_queue_as_many_as_the_quota_says(
 ) -> None:
     eve, other = make_caller("eve", "--max-queued-jobs", 3), make_caller("other")
     ahead, matrix = store(other, 900)["id"], store(eve, 900)["id"]
-    engine = server.find_engine()
-    os.kill(engine, signal.SIGSTOP)  # no job ends
-    assert post_job(other, ahead, ahead).status_code == 202
-    posted = ask_at_once(10, lambda: post_job(eve, matrix, matrix))
-    statuses = Counter(one.status_code for one in posted)
-    assert set(statuses) == {202, 429}
-    assert 3 <= statuses[202] <= 4, "one may have begun"
-    problem = next(one for one in posted if one.status_code == 429)
-    assert problem.json()["field"] == "queued jobs"
-    assert "at most 3" in problem.json()["limit"]
-    assert int(problem.headers["Retry-After"]) >= 1
-    assert post_job(other, ahead, ahead).status_code == 202
-    assert show_me(eve)["queued_jobs"]["limit"] == 3
-    os.kill(engine, signal.SIGCONT)
+    with server.engine_stopped():
+        assert post_job(other, ahead, ahead).status_code == 202
+        posted = ask_at_once(10, lambda: post_job(eve, matrix, matrix))
+        statuses = Counter(one.status_code for one in posted)
+        assert set(statuses) == {202, 429}
+        assert 3 <= statuses[202] <= 4, "one may have begun"
+        problem = next(one for one in posted if one.status_code == 429)
+        assert problem.json()["field"] == "queued jobs"
+        assert "at most 3" in problem.json()["limit"]
+        assert int(problem.headers["Retry-After"]) >= 1
+        assert post_job(other, ahead, ahead).status_code == 202
+        assert show_me(eve)["queued_jobs"]["limit"] == 3
     for caller in (eve, other):
         for job in caller.get("/v1/jobs").json()["jobs"]:
             caller.delete(f"/v1/jobs/{job['id']}")
@@ -124,7 +118,7 @@ def test_what_requests_hold_is_counted_until_they_end(
     square = encode_npy(np.ones((400, 400)))  # 1.2 MiB
     product = lambda: zoe.post("/v1/matmul", content=2 * square, headers=NPY)  # noqa: E731
     assert product().status_code == 200
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as stalled:
+    with server.connect() as stalled:
         key = f"Authorization: {zoe.headers['Authorization']}"
         stalled.sendall(make_head("/v1/matrices", len(square), key) + square[:70_000])
         wait_until(lambda: show_me(zoe)["bytes_in_flight"]["used"] >= len(square))

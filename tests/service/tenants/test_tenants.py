@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -45,10 +44,9 @@ class Things:
 
 @pytest.fixture(scope="module")
 def callers(server: RunningServer) -> Iterator[Callers]:
-    socket = Path(str(server.settings["unix_socket"]))
     made = [manage_keys(server, "add", name) for name in ("ada", "bob")]
     made += [manage_keys(server, "add", "root", "--scope", "admin"), OWN_KEY]
-    clients = [open_caller(server, key, socket) for key in made]
+    clients = [open_caller(server, key, server.unix_socket) for key in made]
     yield Callers(*clients)
     for client in clients:
         client.close()

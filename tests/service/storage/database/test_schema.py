@@ -122,14 +122,6 @@ def test_an_older_file_is_kept_as_it_was_beside_the_upgraded_one(
     again.dispose()
 
 
-def test_tables_of_a_newer_version_are_refused(url: str, plain: Engine) -> None:
-    open_database(url).dispose()
-    with plain.begin() as connection:
-        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0999'"))
-    with pytest.raises(DatabaseRefused, match=f"version 0999.* up to {REVISIONS[-1]}"):
-        open_database(url)
-
-
 @pytest.mark.parametrize(
     ("statement", "refusal"),
     [

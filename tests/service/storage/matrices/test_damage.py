@@ -3,9 +3,7 @@
 A folder of matrices that is away, like an unmounted disk, is waited for, not given up.
 """
 
-import os
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,18 +13,15 @@ import numpy as np
 import pytest
 
 from tests.matrices import make_matrix
-from tests.server import NPY, RunningServer, Start, encode_npy
+from tests.server import NPY, RunningServer, Start, encode_npy, make_server_fixture
 
 ARRAY = np.arange(35_000, dtype=np.float32).reshape(50, 700)
 LARGE_BYTES = 80 * 2**20
 """More than is checked before it is sent."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server without an arena: it reads its matrices from disk each time."""
-    with RunningServer(tmp_path_factory.mktemp("damage") / "data", arena_bytes=0) as running:
-        yield running
+server = make_server_fixture(arena_bytes=0)  # it reads its matrices from disk each time
+arena_server = make_server_fixture()
 
 
 def find_file(server: RunningServer, matrix_id: str) -> Path:
@@ -61,7 +56,7 @@ CHANGES = [change_byte, cut_off, make_link, make_folder, Path.unlink]
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("headers", [{}, {"Range": "bytes=0-9"}])
-def test_a_changed_file_is_refused_and_marked(
+def test_a_changed_file_is_refused_and_marked_and_can_be_deleted(
     server: RunningServer, change: Callable[[Path], None], headers: dict[str, str]
 ) -> None:
     matrix_id = server.upload(ARRAY)
@@ -77,16 +72,7 @@ def test_a_changed_file_is_refused_and_marked(
     assert server.client.head(f"{path}/data").status_code == 409
     posted = server.client.post("/v1/jobs", json={"a": matrix_id, "b": matrix_id})
     assert posted.status_code == 409
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_damaged_matrix_can_be_deleted(
-    server: RunningServer, change: Callable[[Path], None]
-) -> None:
-    matrix_id = server.upload(ARRAY)
-    change(find_file(server, matrix_id))
-    assert server.client.get(f"/v1/matrices/{matrix_id}/data").status_code == 409
-    assert server.client.delete(f"/v1/matrices/{matrix_id}").status_code == 204
+    assert server.client.delete(path).status_code == 204
 
 
 def test_a_large_changed_file_never_arrives_whole(server: RunningServer) -> None:
@@ -104,20 +90,16 @@ def test_a_large_changed_file_never_arrives_whole(server: RunningServer) -> None
 def test_a_job_whose_operand_has_changed_fails_at_once(server: RunningServer) -> None:
     a = server.upload(make_matrix(900, 900, "int64", seed=1))
     kept, *operands = (server.upload(make_matrix(900, 9, "int64", seed=2)) for _ in range(6))
-    engine = server.find_engine()
-    os.kill(engine, signal.SIGSTOP)  # the others wait for the first
-    first, *others = (
-        server.client.post("/v1/jobs", json={"a": a, "b": b}).json() for b in (kept, *operands)
-    )
-    for change, operand in zip(CHANGES, operands, strict=True):
-        change(find_file(server, operand))
-    os.kill(engine, signal.SIGCONT)
+    with server.engine_stopped():  # the others wait for the first
+        first, *others = (server.post_job(a, b) for b in (kept, *operands))
+        for change, operand in zip(CHANGES, operands, strict=True):
+            change(find_file(server, operand))
     for change, operand, posted in zip(CHANGES, operands, others, strict=True):
-        job = server.wait_job(posted["id"])
+        job = server.wait_job(posted)
         told = job["state"], job["error"]["kind"], job["attempts"]
         assert told == ("failed", "storage", 1), change
         assert operand in job["error"]["message"]
-    assert server.wait_job(first["id"])["state"] == "succeeded"
+    assert server.wait_job(first)["state"] == "succeeded"
 
 
 def test_a_matrix_in_the_arena_is_served_although_its_file_was_changed(start_server: Start) -> None:
@@ -141,8 +123,7 @@ def test_files_that_changed_while_the_service_was_down_are_neither_computed_with
     change_byte(find_file(running, sent))
     running.restart()
     for operand in operands.values():  # read into the arena, and checked on the way
-        posted = running.client.post("/v1/jobs", json={"a": operand, "b": operand}).json()
-        job = running.wait_job(posted["id"])
+        job = running.wait_job(running.post_job(operand, operand))
         assert (job["state"], job["error"]["kind"], job["attempts"]) == ("failed", "storage", 1)
         assert running.client.get(f"/v1/matrices/{operand}").json()["state"] == "damaged"
     assert running.client.get(f"/v1/matrices/{sent}/data").status_code == 409
@@ -154,12 +135,6 @@ def test_files_that_changed_while_the_service_was_down_are_neither_computed_with
 
 WIDE = np.arange(35_000, dtype=np.float64).reshape(350, 100)
 OTHER = np.ones((100, 350))
-
-
-@pytest.fixture(scope="module")
-def arena_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with RunningServer(tmp_path_factory.mktemp("kept") / "data") as running:
-        yield running
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Matrices in a list, and how long they and finished jobs are kept."""
 
 import os
-import signal
 import time
 from pathlib import Path
 
@@ -148,18 +147,14 @@ def test_the_service_removes_by_itself_what_is_too_old(start_server: Start) -> N
     server = start_server(matrix_ttl_seconds=2, job_ttl_seconds=2)
     server.wait_ready()
     small = server.upload(np.ones((4, 4), np.float32))
-    done = server.client.post("/v1/jobs", json={"a": small, "b": small}).json()["id"]
+    done = server.post_job(small, small)
     server.wait_job(done)
-    engine = server.find_engine()
-    os.kill(engine, signal.SIGSTOP)  # the next job does not end
-    used = server.upload(np.ones((90, 90), np.float32))
-    request = {"a": used, "b": used, "verify": True}
-    unfinished = server.client.post("/v1/jobs", json=request).json()["id"]
-    old = f"/v1/jobs/{done}"
-    wait_until(lambda: server.client.get(old).status_code != 200, 60)
-    wait_until(lambda: len(server.list_all("matrices")) == 1, 60)
-    # What the unfinished job needs is still there.
-    assert server.client.get(f"/v1/jobs/{unfinished}").json()["state"] in ("queued", "running")
-    assert [entry["id"] for entry in server.list_all("matrices", 9)] == [used]
-    os.kill(engine, signal.SIGCONT)
+    with server.engine_stopped():
+        used = server.upload(np.ones((90, 90), np.float32))
+        unfinished = server.post_job(used, used, verify=True)
+        wait_until(lambda: server.client.get(f"/v1/jobs/{done}").status_code != 200, 60)
+        wait_until(lambda: len(server.list_all("matrices")) == 1, 60)
+        # What the unfinished job needs is still there.
+        assert server.client.get(f"/v1/jobs/{unfinished}").json()["state"] in ("queued", "running")
+        assert [entry["id"] for entry in server.list_all("matrices", 9)] == [used]
     server.client.delete(f"/v1/jobs/{unfinished}")
