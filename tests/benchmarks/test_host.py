@@ -1,7 +1,5 @@
 """Products in host memory: what is compared with what, one small contest, and one sweep of F."""
 
-from pathlib import Path
-
 import pytest
 
 from benchmarks.common.freivalds import FreivaldsCheck
@@ -23,7 +21,7 @@ from wavetrim.scheduler.profile.store import find_profile
 @pytest.mark.parametrize("gpus", [1, 2])
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_all_baselines_compute_the_product(dtype: str, memory: str, gpus: int) -> None:
+def test_all_baselines_compute_the_product(dtype, memory, gpus):
     if gpus > len(list_devices()):
         pytest.skip("this machine has one GPU")
     if gpus == 1:
@@ -39,12 +37,12 @@ def test_all_baselines_compute_the_product(dtype: str, memory: str, gpus: int) -
 
 
 @pytest.mark.gpu
-def test_the_gpu_alone_has_a_least_time() -> None:
+def test_the_gpu_alone_has_a_least_time():
     assert 0 < Limit(1).find_seconds(draw_operands((512, 512, 512), "float64")) < 1
 
 
 @pytest.mark.slow
-def test_a_run_writes_its_rows_and_its_table(tmp_path: Path) -> None:
+def test_a_run_writes_its_rows_and_its_table(tmp_path):
     small = ("--shapes", "300x200x100", "--rounds", "2", "--runs", "2")
     run_benchmark("host", tmp_path, *small, "--conditions", "quiet", "busy", "half")
     (results,) = read_contests(tmp_path)
@@ -67,7 +65,7 @@ def test_a_run_writes_its_rows_and_its_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.gpu
-def test_a_sweep_finds_the_time_of_every_f(tmp_path: Path) -> None:
+def test_a_sweep_finds_the_time_of_every_f(tmp_path):
     operands = draw_operands((1500, 1024, 1024), "float32")
     devices = list_devices()[:1]
     profile = find_profile(None, devices=devices, directory=None, cpu_threads=2)

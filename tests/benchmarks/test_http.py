@@ -19,7 +19,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results[Row]:
 
 
 @pytest.mark.slow
-def test_a_run_lets_the_service_a_lease_and_the_peer_take_turns(results: Results[Row]) -> None:
+def test_a_run_lets_the_service_a_lease_and_the_peer_take_turns(results):
     assert results.document["left_out"] == []
     alone, four = (find_case(results, Case(16, "float32", n)) for n in (1, 4))
     assert set(four) == {"wavetrim", "numpy"}

@@ -1,7 +1,5 @@
 """The benchmark of jobs: its traces, what it makes of answers about ends, and one small run."""
 
-from pathlib import Path
-
 import pytest
 
 from benchmarks.jobs.rows import read_jobs_results
@@ -10,7 +8,7 @@ from tests.processes import run_benchmark
 
 
 @pytest.mark.slow
-def test_a_run_measures_loads_a_flood_rates_and_lists(tmp_path: Path) -> None:
+def test_a_run_measures_loads_a_flood_rates_and_lists(tmp_path):
     small = ("--sizes", "16", "32", "64", "--jobs", "20", "--repeats", "8", "--name", "this")
     run_benchmark("jobs", tmp_path, *small, WAVETRIM_DEVICES="none")
     (results,) = read_jobs_results(tmp_path)

@@ -1,7 +1,5 @@
 """The benchmark of kernels: who takes part, for how long, and what is made of it."""
 
-from pathlib import Path
-
 import pytest
 
 from benchmarks.kernels.contest import LEAST_TURNS
@@ -10,7 +8,7 @@ from tests.processes import run_benchmark
 
 
 @pytest.mark.gpu
-def test_a_run_writes_rows_of_kernels_beside_cublas(tmp_path: Path) -> None:
+def test_a_run_writes_rows_of_kernels_beside_cublas(tmp_path):
     run_benchmark("kernels", tmp_path, "--shapes", "512x512x512")
     (results,) = read_kernel_results(tmp_path)
     assert results.document["left_out"] == []

@@ -4,7 +4,6 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from tests.client.proxy import run_proxy
 from tests.clients import close_client, open_client
 from tests.matrices import FLOATS, assert_product, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer, Start, make_server_fixture, open_http
+from tests.server import RunningServer, make_server_fixture, open_http
 from wavetrim.client import ServiceRefused
 
 MIB = 2**20
@@ -44,7 +43,7 @@ def make_there(client: Any, array: Any) -> Any:
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int64"])
-def test_arrays_in_a_lease_are_not_sent(server: RunningServer, local: Any, dtype: str) -> None:
+def test_arrays_in_a_lease_are_not_sent(server, local, dtype):
     a, b, c = (make_matrix(300, 300, dtype, seed) for seed in (1, 2, 3))
     before = server.read_metric(RECEIVED)
     there = [make_there(local, each) for each in (a, b, c)]
@@ -60,7 +59,7 @@ def test_arrays_in_a_lease_are_not_sent(server: RunningServer, local: Any, dtype
     assert server.read_metric(RECEIVED) == before
 
 
-def test_products_of_views_and_vectors_in_leases_equal_numpys(local: Any) -> None:
+def test_products_of_views_and_vectors_in_leases_equal_numpys(local):
     base = make_there(local, make_matrix(200, 200, "float64", 4))
     views = [base[::2, ::3], base.T[:100], base[:100], base[::-1], base[:5, 199:]]
     other = make_matrix(200, 200, "float64", 5)
@@ -78,7 +77,7 @@ def test_products_of_views_and_vectors_in_leases_equal_numpys(local: Any) -> Non
     assert local.matmul(base, other, dtype="float32").dtype == np.float32
 
 
-def test_out_may_have_any_layout_or_be_an_operand(local: Any) -> None:
+def test_out_may_have_any_layout_or_be_an_operand(local):
     a, b = (make_there(local, make_matrix(100, 100, "float64", seed)) for seed in (6, 7))
     expected = a @ b
     for out in (
@@ -94,7 +93,7 @@ def test_out_may_have_any_layout_or_be_an_operand(local: Any) -> None:
     np.testing.assert_allclose(a, expected)
 
 
-def test_large_ordinary_arrays_are_copied_into_a_lease(server: RunningServer, local: Any) -> None:
+def test_large_ordinary_arrays_are_copied_into_a_lease(server, local):
     before, leases = server.read_metric(RECEIVED), server.read_arena("leases")
     a, b = make_matrix(500, 400, "float64", 8), make_matrix(400, 500, "float64", 9)
     out = np.empty((500, 500))
@@ -106,7 +105,7 @@ def test_large_ordinary_arrays_are_copied_into_a_lease(server: RunningServer, lo
     assert server.read_arena("leases") == leases + 1, "one lease is reused"
 
 
-def test_refusals_are_the_same_as_without_leases(local: Any) -> None:
+def test_refusals_are_the_same_as_without_leases(local):
     a = make_there(local, np.eye(100))
     with pytest.raises(ServiceRefused, match="f is 101"):
         local.matmul(a, a, f=101)
@@ -115,9 +114,7 @@ def test_refusals_are_the_same_as_without_leases(local: Any) -> None:
     np.testing.assert_array_equal(local.matmul(a, a), np.eye(100))
 
 
-def test_sizes_and_options_of_products_in_leases_may_be_scalars_of_numpys(
-    server: RunningServer, local: Any
-) -> None:
+def test_sizes_and_options_of_products_in_leases_may_be_scalars_of_numpys(server, local):
     before = server.read_metric(RECEIVED)
     a = local.empty((np.int64(20), MIB), "uint8")
     a[:, 0] = 7
@@ -126,7 +123,7 @@ def test_sizes_and_options_of_products_in_leases_may_be_scalars_of_numpys(
     assert server.read_metric(RECEIVED) == before
 
 
-def test_memory_of_leases_is_reused_and_returned(server: RunningServer, kind: str) -> None:
+def test_memory_of_leases_is_reused_and_returned(server, kind):
     wait_for_leases(server, 0)
     client = open_client(kind, server.unix_socket)
     for size in (1, 5, 12, 3, 9, 40, 2):
@@ -149,8 +146,8 @@ def test_memory_of_leases_is_reused_and_returned(server: RunningServer, kind: st
 
 
 def test_after_a_lost_answer_no_array_is_placed_where_the_product_may_still_be_written(
-    server: RunningServer, kind: str
-) -> None:
+    server, kind
+):
     wait_for_leases(server, 0)
     a, b = make_matrix(500, 400, "float64", 1), make_matrix(400, 500, "float64", 2)
     with run_proxy(server.unix_socket, b"POST /v1/matmul ", lose=1) as proxy:
@@ -169,14 +166,14 @@ def test_after_a_lost_answer_no_array_is_placed_where_the_product_may_still_be_w
     assert server.read_arena("leases") == 1, "an array is left"
 
 
-def test_without_room_arrays_are_ordinary(local: Any) -> None:
+def test_without_room_arrays_are_ordinary(local):
     large = local.empty((256, MIB), "uint8")
     large[:] = 1
     small = make_there(local, make_matrix(50, 50, "float32", 1))
     assert_product(local.matmul(small, small), small, small)
 
 
-def test_over_tcp_arrays_are_ordinary(server: RunningServer, kind: str) -> None:
+def test_over_tcp_arrays_are_ordinary(server, kind):
     client = open_client(kind, server.url)
     a = make_there(client, make_matrix(600, 600, "float64", 1))
     assert_product(client.matmul(a, a, out=client.empty((600, 600), "float64")), a, a)
@@ -184,9 +181,7 @@ def test_over_tcp_arrays_are_ordinary(server: RunningServer, kind: str) -> None:
     close_client(client)
 
 
-def test_a_restarted_service_is_asked_for_new_leases(
-    start_server: Start, tmp_path: Path, kind: str
-) -> None:
+def test_a_restarted_service_is_asked_for_new_leases(start_server, tmp_path, kind):
     path = tmp_path / "socket"
     first = start_server(unix_socket=path, arena_bytes=64 * MIB)
     first.wait_ready()

@@ -9,9 +9,7 @@ sizes = st.integers(1, 700)
 
 
 @given(m=sizes, n=sizes, k=st.integers(1, 10**6), threads=st.integers(1, 64))
-def test_k_is_cut_only_where_c_is_small_and_is_covered_once(
-    m: int, n: int, k: int, threads: int
-) -> None:
+def test_k_is_cut_only_where_c_is_small_and_is_covered_once(m, n, k, threads):
     parts = cut_depth(m, n, k, threads=threads)
     if not parts:
         return

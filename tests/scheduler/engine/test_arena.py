@@ -50,14 +50,12 @@ def slabs() -> Iterator[MappedSlabs]:
         ((1, 0, 1, 1, "O"), r"dtype is '\|O'; it must be a type of numbers"),
     ],
 )
-def test_a_place_outside_the_slab_is_refused_with_field_value_and_limit(
-    slabs: MappedSlabs, place: tuple[int, int, int, int, str], message: str
-) -> None:
+def test_a_place_outside_the_slab_is_refused_with_field_value_and_limit(slabs, place, message):
     with pytest.raises(SlabError, match=message):
         slabs.locate(Operand(*place))
 
 
-def test_a_slab_is_not_removed_while_a_part_of_a_matrix_is_in_use(slabs: MappedSlabs) -> None:
+def test_a_slab_is_not_removed_while_a_part_of_a_matrix_is_in_use(slabs):
     part = slabs.locate(Operand(1, 0, 100, 100, "float32"))[50:, :3].T
     for _ in range(2):
         with pytest.raises(SlabError, match="slab is 1; it must be one in which no product"):
@@ -78,7 +76,7 @@ def fill_memory(size: int) -> int:
 
 
 @pytest.mark.gpu
-def test_slabs_are_locked_in_their_order_and_matrices_in_them_are_pinned() -> None:
+def test_slabs_are_locked_in_their_order_and_matrices_in_them_are_pinned():
     told: Queue[Message] = Queue()
     slabs = MappedSlabs(device_index=0, send=told.put)
     for slab_id in (3, 1, 2):
@@ -93,7 +91,7 @@ def test_slabs_are_locked_in_their_order_and_matrices_in_them_are_pinned() -> No
 
 
 @pytest.mark.gpu
-def test_a_removed_slab_is_unlocked_and_may_be_locked_again() -> None:
+def test_a_removed_slab_is_unlocked_and_may_be_locked_again():
     told: Queue[Message] = Queue()
     slabs = MappedSlabs(device_index=0, send=told.put)
     fd = fill_memory(64 * MIB)
@@ -107,7 +105,7 @@ def test_a_removed_slab_is_unlocked_and_may_be_locked_again() -> None:
 
 
 @pytest.mark.gpu
-def test_a_slab_can_be_removed_at_any_time_while_it_is_locked() -> None:
+def test_a_slab_can_be_removed_at_any_time_while_it_is_locked():
     for delay in (0.0, 0.001, 0.02, 0.2):
         slabs = MappedSlabs(device_index=0, send=lambda _: None)
         for slab_id in (1, 2, 3):
@@ -122,7 +120,7 @@ def test_a_slab_can_be_removed_at_any_time_while_it_is_locked() -> None:
 
 
 @pytest.mark.gpu
-def test_products_are_right_while_slabs_are_locked_and_removed() -> None:
+def test_products_are_right_while_slabs_are_locked_and_removed():
     import cupy
 
     slabs = MappedSlabs(device_index=0, send=lambda _: None)

@@ -21,7 +21,7 @@ class Alarm:
 
 
 @pytest.mark.serial
-def test_progress_and_the_end_of_a_product_raise_no_alarm() -> None:
+def test_progress_and_the_end_of_a_product_raise_no_alarm():
     alarm = Alarm()
     watchdog = Watchdog(0.5, alarm)
     with watchdog.watch(expected_seconds=0.001) as watched:
@@ -32,7 +32,7 @@ def test_progress_and_the_end_of_a_product_raise_no_alarm() -> None:
     assert not alarm.rung.wait(0.7)
 
 
-def test_a_product_that_was_planned_to_be_slow_has_more_time() -> None:
+def test_a_product_that_was_planned_to_be_slow_has_more_time():
     alarm = Alarm()
     with Watchdog(0.1, alarm).watch(expected_seconds=0.6 / TIMES_EXPECTED):
         assert not alarm.rung.wait(0.3)
@@ -40,7 +40,7 @@ def test_a_product_that_was_planned_to_be_slow_has_more_time() -> None:
     assert alarm.seconds >= 0.6
 
 
-def test_a_stalled_product_is_noticed_while_another_progresses() -> None:
+def test_a_stalled_product_is_noticed_while_another_progresses():
     alarm = Alarm()
     watchdog = Watchdog(0.3, alarm)
     with watchdog.watch(expected_seconds=0.001), watchdog.watch(expected_seconds=0.001) as other:

@@ -13,13 +13,7 @@ from tests.leases import Lease
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, encode_npy
 from tests.service.api.wire.wire_server import make_head
-from tests.service.tenants.tenants import (
-    finish_job,
-    manage_keys,
-    open_caller,
-    post_job,
-    store,
-)
+from tests.service.tenants.tenants import finish_job, manage_keys, open_caller, post_job, store
 
 MIB = 2**20
 FILE_BYTES = len(encode_npy(np.ones((20, 20))))
@@ -55,9 +49,7 @@ def ask_at_once(count: int, ask: Callable[[], httpx.Response]) -> list[httpx.Res
         return [one.result() for one in [pool.submit(ask) for _ in range(count)]]
 
 
-def test_uploads_at_once_store_what_the_quota_has_room_for_and_no_more(
-    make_caller: Callable[..., httpx.Client],
-) -> None:
+def test_uploads_at_once_store_what_the_quota_has_room_for_and_no_more(make_caller):
     ada = make_caller("ada", "--max-stored-bytes", 5 * FILE_BYTES + 100)
     answers = ask_at_once(12, lambda: upload(ada))
     assert Counter(one.status_code for one in answers) == {201: 5, 507: 7}
@@ -75,9 +67,7 @@ def test_uploads_at_once_store_what_the_quota_has_room_for_and_no_more(
         assert upload(ada, query=f"?storage={storage}").status_code == 507
 
 
-def test_a_product_that_the_quota_has_no_room_for_fails_its_job(
-    make_caller: Callable[..., httpx.Client],
-) -> None:
+def test_a_product_that_the_quota_has_no_room_for_fails_its_job(make_caller):
     bob = make_caller("bob", "--max-stored-bytes", 2 * FILE_BYTES)
     matrix = store(bob, 20)["id"]
     finish_job(bob, post_job(bob, matrix, matrix))
@@ -88,9 +78,7 @@ def test_a_product_that_the_quota_has_no_room_for_fails_its_job(
     assert show_me(bob)["stored_bytes"]["used"] == 2 * FILE_BYTES
 
 
-def test_jobs_posted_at_once_queue_as_many_as_the_quota_says(
-    make_caller: Callable[..., httpx.Client], server: RunningServer
-) -> None:
+def test_jobs_posted_at_once_queue_as_many_as_the_quota_says(make_caller, server):
     eve, other = make_caller("eve", "--max-queued-jobs", 3), make_caller("other")
     ahead, matrix = store(other, 900)["id"], store(eve, 900)["id"]
     with server.engine_stopped():
@@ -111,9 +99,7 @@ def test_jobs_posted_at_once_queue_as_many_as_the_quota_says(
     wait_until(lambda: show_me(eve)["queued_jobs"]["used"] == 0)
 
 
-def test_what_requests_hold_is_counted_until_they_end(
-    make_caller: Callable[..., httpx.Client], server: RunningServer
-) -> None:
+def test_what_requests_hold_is_counted_until_they_end(make_caller, server):
     zoe = make_caller("zoe", "--max-bytes-in-flight", "4MiB")
     square = encode_npy(np.ones((400, 400)))  # 1.2 MiB
     product = lambda: zoe.post("/v1/matmul", content=2 * square, headers=NPY)  # noqa: E731
@@ -146,9 +132,7 @@ def test_what_requests_hold_is_counted_until_they_end(
     assert product().status_code == 200
 
 
-def test_quotas_are_listed_changed_and_taken_away(
-    make_caller: Callable[..., httpx.Client], server: RunningServer
-) -> None:
+def test_quotas_are_listed_changed_and_taken_away(make_caller, server):
     kim = make_caller("kim", "--max-stored-bytes", "1KiB", "--max-queued-jobs", 7)
     assert upload(kim).status_code == 507
     manage_keys(server, "limit", "kim", "--max-stored-bytes", "none")
@@ -158,9 +142,7 @@ def test_quotas_are_listed_changed_and_taken_away(
     wait_until(lambda: show_me(kim)["stored_bytes"] == {"used": FILE_BYTES, "limit": None})
 
 
-def test_a_renewed_key_finds_what_is_its_names_and_the_one_before_is_refused(
-    make_caller: Callable[..., httpx.Client], server: RunningServer
-) -> None:
+def test_a_renewed_key_finds_what_is_its_names_and_the_one_before_is_refused(make_caller, server):
     before = make_caller("lou")
     matrix = store(before)["id"]
     manage_keys(server, "revoke", "lou")

@@ -31,16 +31,16 @@ def describe_v2(limit: int, used: int, stat: str = "", *, high: str = "max\n") -
     }
 
 
-def test_without_groups_the_machine_counts_and_a_reserve_is_left(tmp_path: Path) -> None:
+def test_without_groups_the_machine_counts_and_a_reserve_is_left(tmp_path):
     assert read_memory_left(build_tree(tmp_path, {})) == 99 * GIB
     assert default_limit(tmp_path) == 16 * GIB
 
 
-def test_where_the_system_tells_nothing_nothing_is_taken(tmp_path: Path) -> None:
+def test_where_the_system_tells_nothing_nothing_is_taken(tmp_path):
     assert read_memory_left(tmp_path) == default_limit(tmp_path) == 0
 
 
-def test_little_available_memory_bounds_a_generous_group(tmp_path: Path) -> None:
+def test_little_available_memory_bounds_a_generous_group(tmp_path):
     root = build_tree(tmp_path, describe_v2(64 * GIB, GIB), available=3 * GIB)
     assert read_memory_left(root) == 2 * GIB
 
@@ -87,7 +87,7 @@ GROUPS: dict[str, tuple[dict[str, str], int, int]] = {
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_each_group_above_counts(tmp_path: Path, group: str) -> None:
+def test_each_group_above_counts(tmp_path, group):
     files, left, limit = GROUPS[group]
     root = build_tree(tmp_path, files)
     assert (read_memory_left(root), default_limit(root)) == (left, limit)

@@ -62,9 +62,7 @@ def check_service(server: RunningServer) -> None:
     assert "Traceback" not in server.read_log()
 
 
-def test_a_reader_who_stops_for_a_while_gets_no_other_bytes(
-    start_server: Start, tmp_path: Path
-) -> None:
+def test_a_reader_who_stops_for_a_while_gets_no_other_bytes(start_server, tmp_path):
     server = start_tls(start_server, tmp_path, 96 * MIB)
     request, answer = make_request(2000, 2000, 3.0)  # 31 MiB, more than the sockets take
     slow = server.connect(receive_buffer=4096)
@@ -80,7 +78,7 @@ def test_a_reader_who_stops_for_a_while_gets_no_other_bytes(
     wait_until(lambda: server.read_arena("used_bytes") == 0)
 
 
-def test_memory_is_not_used_again_before_a_dead_engine_is_reaped(start_server: Start) -> None:
+def test_memory_is_not_used_again_before_a_dead_engine_is_reaped(start_server):
     server = start_server(arena_poison=True)
     server.wait_ready()
     content = 2 * encode_npy(np.ones((2 * SLOW, 2 * SLOW), np.int64))
@@ -99,7 +97,7 @@ def test_memory_is_not_used_again_before_a_dead_engine_is_reaped(start_server: S
     check_service(server)
 
 
-def test_an_engine_that_is_killed_in_mid_product_changes_no_answer(start_server: Start) -> None:
+def test_an_engine_that_is_killed_in_mid_product_changes_no_answer(start_server):
     server = start_server(arena_bytes=128 * MIB, arena_poison=True)
     server.wait_ready()
     request, answer = make_request(SLOW, SLOW, 3.0, SLOW, "int64")
@@ -111,7 +109,7 @@ def test_an_engine_that_is_killed_in_mid_product_changes_no_answer(start_server:
     check_service(server)
 
 
-def test_a_hole_punched_into_the_arena_does_not_end_the_service(start_server: Start) -> None:
+def test_a_hole_punched_into_the_arena_does_not_end_the_service(start_server):
     server = start_server()
     server.wait_ready()
     check_service(server)
@@ -136,9 +134,7 @@ def punch(path: Path) -> None:
         os.close(file)
 
 
-def test_a_refused_client_that_sends_on_slowly_sees_the_refusal_and_is_let_go(
-    start_server: Start,
-) -> None:
+def test_a_refused_client_that_sends_on_slowly_sees_the_refusal_and_is_let_go(start_server):
     server = start_server(linger_seconds=1)
     a, b = encode_npy(np.ones((9, 2500))), encode_npy(np.ones((2501, 2500)))
     with server.connect() as connection:
@@ -158,9 +154,7 @@ def test_a_refused_client_that_sends_on_slowly_sees_the_refusal_and_is_let_go(
 
 @pytest.mark.slow
 @pytest.mark.serial  # a body that gets no place within 10 s is refused
-def test_hundreds_of_callers_each_with_one_matrix_sent_all_get_their_product(
-    start_server: Start,
-) -> None:
+def test_hundreds_of_callers_each_with_one_matrix_sent_all_get_their_product(start_server):
     server = start_server(arena_bytes=32 * MIB, arena_poison=True)
     server.wait_ready()
     request, answer = make_request(350, 350, 2.0, 350)  # 1 MiB a matrix
@@ -180,7 +174,7 @@ def test_hundreds_of_callers_each_with_one_matrix_sent_all_get_their_product(
 
 
 @pytest.mark.slow
-def test_lost_tls_connections_keep_no_buffers(start_server: Start, tmp_path: Path) -> None:
+def test_lost_tls_connections_keep_no_buffers(start_server, tmp_path):
     server = start_tls(start_server, tmp_path, 12 * MIB)
     request, _ = make_request(200, 200, 2.0, 100)
     before_bytes = 0
@@ -197,9 +191,7 @@ def test_lost_tls_connections_keep_no_buffers(start_server: Start, tmp_path: Pat
 
 
 @pytest.mark.needs("memory-group")
-def test_a_service_in_a_full_control_group_uses_files_and_is_not_killed(
-    start_server: Start,
-) -> None:
+def test_a_service_in_a_full_control_group_uses_files_and_is_not_killed(start_server):
     with memory_group(640 * MIB) as group:
         server = start_server(prefix=group.prefix, arena_bytes=4096 * MIB, max_bodies=64)
         try:

@@ -17,7 +17,7 @@ from tests.command import run_command
 from tests.matrices import make_matrix
 from tests.postgres import running_postgres
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, Start, encode_npy
+from tests.server import NPY, RunningServer, encode_npy
 from wavetrim.service.cli.exits import ExitCode
 
 CONTENT = encode_npy(np.ones((3, 3)))
@@ -69,9 +69,7 @@ def locked(path: Path) -> Iterator[None]:
         connection.close()
 
 
-def test_a_locked_database_is_told_and_readiness_knows_until_a_write_succeeds(
-    start_server: Start,
-) -> None:
+def test_a_locked_database_is_told_and_readiness_knows_until_a_write_succeeds(start_server):
     server = start_server(busy_timeout_seconds=1)
     matrix_id = store_one(server)
     post_job, *_ = writes = list_writes(server, matrix_id)
@@ -88,9 +86,7 @@ def test_a_locked_database_is_told_and_readiness_knows_until_a_write_succeeds(
     assert post_job().status_code == 202
 
 
-def test_a_database_that_is_damaged_while_it_is_used_is_told_as_one_that_is_away(
-    start_server: Start,
-) -> None:
+def test_a_database_that_is_damaged_while_it_is_used_is_told_as_one_that_is_away(start_server):
     server = start_server()
     matrix_id = store_one(server)
     for _ in range(30):
@@ -120,7 +116,7 @@ def test_a_database_that_is_damaged_while_it_is_used_is_told_as_one_that_is_away
 
 
 @pytest.mark.needs("postgresql")
-def test_a_database_out_of_reach_is_told_and_comes_back(start_server: Start) -> None:
+def test_a_database_out_of_reach_is_told_and_comes_back(start_server):
     with running_postgres() as postgres:
         server = start_server(database_url=postgres.url)
         matrix_id = store_one(server)
@@ -139,7 +135,7 @@ def test_a_database_out_of_reach_is_told_and_comes_back(start_server: Start) -> 
 
 
 @pytest.mark.needs("postgresql")
-def test_a_database_that_takes_no_writes_is_told_and_comes_back(start_server: Start) -> None:
+def test_a_database_that_takes_no_writes_is_told_and_comes_back(start_server):
     """As a standby, or a server whose operator wants no more of them."""
     with running_postgres() as postgres, psycopg.connect(postgres.url, autocommit=True) as admin:
         server = start_server(database_url=postgres.url)
@@ -171,7 +167,7 @@ def test_a_database_that_takes_no_writes_is_told_and_comes_back(start_server: St
 
 
 @pytest.mark.needs("postgresql")
-def test_a_service_without_its_database_ends_when_it_is_told_to(start_server: Start) -> None:
+def test_a_service_without_its_database_ends_when_it_is_told_to(start_server):
     with running_postgres() as postgres:
         server = start_server(drain_seconds=0, database_url=postgres.url)
         server.wait_ready()
@@ -186,7 +182,7 @@ def test_a_service_without_its_database_ends_when_it_is_told_to(start_server: St
         server.stop()
 
 
-def test_a_server_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_server_that_is_not_there_is_refused_in_one_line(tmp_path):
     url = f"postgresql://wavetrim:hunter2@/postgres?host={tmp_path}"
     refused = run_command(
         "serve", "--port", 0, folder=tmp_path,
@@ -214,9 +210,7 @@ def overwrite_middle(path: Path) -> None:
     ("damage", "told"),
     [(overwrite_start, "file is not a database"), (overwrite_middle, "damaged|malformed")],
 )
-def test_a_damaged_database_is_refused_in_one_line(
-    start_server: Start, damage: Callable[[Path], None], told: str
-) -> None:
+def test_a_damaged_database_is_refused_in_one_line(start_server, damage, told):
     server = start_server()
     server.upload(np.ones((3, 3)))
     server.stop()
@@ -233,9 +227,7 @@ def test_a_damaged_database_is_refused_in_one_line(
     assert server.list_matrix_files() == files
 
 
-def test_a_service_without_the_gpu_that_it_should_use_is_degraded_and_computes(
-    start_server: Start,
-) -> None:
+def test_a_service_without_the_gpu_that_it_should_use_is_degraded_and_computes(start_server):
     server = start_server(devices="0")
     server.wait_ready(120)
     ready = server.client.get("/healthz/ready").json()

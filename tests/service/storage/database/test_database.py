@@ -33,7 +33,7 @@ def add_matrix(database: Engine, matrix_id: str) -> None:
         connection.execute(insert_matrix(matrix_id))
 
 
-def test_services_that_start_at_the_same_moment_create_the_tables_once(url: str) -> None:
+def test_services_that_start_at_the_same_moment_create_the_tables_once(url):
     errors: list[BaseException] = []
 
     def open_it() -> None:
@@ -50,9 +50,7 @@ def test_services_that_start_at_the_same_moment_create_the_tables_once(url: str)
     assert errors == []
 
 
-def test_no_file_is_made_in_the_place_of_one_that_was_moved_away(
-    sqlite: Engine, tmp_path: Path
-) -> None:
+def test_no_file_is_made_in_the_place_of_one_that_was_moved_away(sqlite, tmp_path):
     path = tmp_path / "wavetrim.db"
     add_matrix(sqlite, "kept")
     aside = path.rename(tmp_path / "aside.db")
@@ -63,7 +61,7 @@ def test_no_file_is_made_in_the_place_of_one_that_was_moved_away(
     add_matrix(sqlite, "after")
 
 
-def test_what_a_sqlite_writer_has_read_stays_true_until_it_commits(sqlite: Engine) -> None:
+def test_what_a_sqlite_writer_has_read_stays_true_until_it_commits(sqlite):
     rounds = 25
 
     def add_next() -> None:
@@ -88,13 +86,13 @@ def test_what_a_sqlite_writer_has_read_stays_true_until_it_commits(sqlite: Engin
         "mysql://wave:hunter2@localhost/x",
     ],
 )
-def test_other_databases_are_refused_by_name_and_show_no_password(url: str) -> None:
+def test_other_databases_are_refused_by_name_and_show_no_password(url):
     with pytest.raises(SettingRefused, match="database_url") as refused:
         open_database(url)
     assert "hunter2" not in str(refused.value)
 
 
-def test_only_what_a_power_cut_may_undo_is_committed_without_a_sync(url: str) -> None:
+def test_only_what_a_power_cut_may_undo_is_committed_without_a_sync(url):
     database = open_database(url)
     is_sqlite = url.startswith("sqlite")
     ask = text("PRAGMA synchronous" if is_sqlite else "SHOW synchronous_commit")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from tests.mounts import mounted_tmpfs
@@ -33,7 +33,7 @@ def list_files(store: MatrixStore) -> list[str]:
 
 
 @pytest.mark.needs("mounts")
-def test_the_reserve_is_never_used_while_everything_else_goes_on() -> None:
+def test_the_reserve_is_never_used_while_everything_else_goes_on():
     content = encode_npy(np.ones((512, 512)))
     with (
         mounted_tmpfs("32m") as disk,
@@ -60,7 +60,7 @@ def test_the_reserve_is_never_used_while_everything_else_goes_on() -> None:
 
 
 @pytest.mark.needs("mounts")
-def test_an_upload_of_exactly_the_free_bytes_leaves_nothing_behind() -> None:
+def test_an_upload_of_exactly_the_free_bytes_leaves_nothing_behind():
     with mounted_tmpfs("16m") as disk, RunningServer(disk / "data", reserve_bytes=0) as running:
         small = running.upload(np.ones((4, 4)))
         size_bytes = count_free_bytes(disk)
@@ -73,9 +73,7 @@ def test_an_upload_of_exactly_the_free_bytes_leaves_nothing_behind() -> None:
         assert running.client.delete(f"/v1/matrices/{small}").status_code == 204
 
 
-def test_a_file_that_cannot_be_made_durable_is_neither_there_nor_counted(
-    database: Engine, tmp_path: Path
-) -> None:
+def test_a_file_that_cannot_be_made_durable_is_neither_there_nor_counted(database, tmp_path):
     store = open_store(database, tmp_path, reserve_bytes=0)
     draft = begin_draft(store, 3, 5)
     os.truncate(draft.matrix.unfinished, 10)
@@ -137,12 +135,7 @@ class CommitProxy:
 
 
 @pytest.mark.parametrize(("losing", "kept"), [("answer", True), ("commit", False)])
-def test_after_an_unclear_commit_the_row_decides(
-    postgres_url: str,
-    tmp_path_factory: pytest.TempPathFactory,
-    losing: str,
-    kept: bool,
-) -> None:
+def test_after_an_unclear_commit_the_row_decides(postgres_url, tmp_path_factory, losing, kept):
     folder = tmp_path_factory.mktemp(losing)
     server_socket = f"{postgres_url.partition('host=')[2]}/.s.PGSQL.5432"
     proxy = CommitProxy(folder, server_socket)
@@ -172,9 +165,7 @@ def test_after_an_unclear_commit_the_row_decides(
     proxy.close()
 
 
-def test_a_connection_that_ends_before_the_commit_leaves_no_file(
-    postgres_url: str, tmp_path: Path
-) -> None:
+def test_a_connection_that_ends_before_the_commit_leaves_no_file(postgres_url, tmp_path):
     database = open_database(postgres_url)
     store = open_store(database, tmp_path, reserve_bytes=0)
 

@@ -4,7 +4,7 @@ A folder of matrices that is away, like an unmounted disk, is waited for, not gi
 """
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.matrices import make_matrix
-from tests.server import NPY, RunningServer, Start, encode_npy, make_server_fixture
+from tests.server import NPY, RunningServer, encode_npy, make_server_fixture
 
 ARRAY = np.arange(35_000, dtype=np.float32).reshape(50, 700)
 LARGE_BYTES = 80 * 2**20
@@ -56,9 +56,7 @@ CHANGES = [change_byte, cut_off, make_link, make_folder, Path.unlink]
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("headers", [{}, {"Range": "bytes=0-9"}])
-def test_a_changed_file_is_refused_and_marked_and_can_be_deleted(
-    server: RunningServer, change: Callable[[Path], None], headers: dict[str, str]
-) -> None:
+def test_a_changed_file_is_refused_and_marked_and_can_be_deleted(server, change, headers):
     matrix_id = server.upload(ARRAY)
     path = f"/v1/matrices/{matrix_id}"
     assert server.client.get(f"{path}/data", headers=headers).is_success
@@ -75,7 +73,7 @@ def test_a_changed_file_is_refused_and_marked_and_can_be_deleted(
     assert server.client.delete(path).status_code == 204
 
 
-def test_a_large_changed_file_never_arrives_whole(server: RunningServer) -> None:
+def test_a_large_changed_file_never_arrives_whole(server):
     matrix_id = server.upload(np.ones((1024, LARGE_BYTES // 1024), np.int8))
     change_byte(find_file(server, matrix_id))
     with (
@@ -87,7 +85,7 @@ def test_a_large_changed_file_never_arrives_whole(server: RunningServer) -> None
     server.client.delete(f"/v1/matrices/{matrix_id}")
 
 
-def test_a_job_whose_operand_has_changed_fails_at_once(server: RunningServer) -> None:
+def test_a_job_whose_operand_has_changed_fails_at_once(server):
     a = server.upload(make_matrix(900, 900, "int64", seed=1))
     kept, *operands = (server.upload(make_matrix(900, 9, "int64", seed=2)) for _ in range(6))
     with server.engine_stopped():  # the others wait for the first
@@ -102,7 +100,7 @@ def test_a_job_whose_operand_has_changed_fails_at_once(server: RunningServer) ->
     assert server.wait_job(first)["state"] == "succeeded"
 
 
-def test_a_matrix_in_the_arena_is_served_although_its_file_was_changed(start_server: Start) -> None:
+def test_a_matrix_in_the_arena_is_served_although_its_file_was_changed(start_server):
     running = start_server()
     matrix_id = running.upload(ARRAY)
     change_byte(find_file(running, matrix_id))
@@ -110,8 +108,8 @@ def test_a_matrix_in_the_arena_is_served_although_its_file_was_changed(start_ser
 
 
 def test_files_that_changed_while_the_service_was_down_are_neither_computed_with_nor_sent(
-    start_server: Start,
-) -> None:
+    start_server,
+):
     running = start_server()
     operands = {
         change: running.upload(make_matrix(90, 90, "float32", seed=2)) for change in CHANGES
@@ -161,9 +159,7 @@ def check_refused(answer: httpx.Response, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["server", "arena_server"])
-def test_an_upload_is_refused_until_the_folder_is_back(
-    request: pytest.FixtureRequest, name: str
-) -> None:
+def test_an_upload_is_refused_until_the_folder_is_back(request, name):
     server: RunningServer = request.getfixturevalue(name)
     logged = len(server.read_log())
     with folder_away(server):
@@ -172,7 +168,7 @@ def test_an_upload_is_refused_until_the_folder_is_back(
     assert "incident" not in server.read_log()[logged:]
 
 
-def test_a_product_that_has_no_memory_but_files_is_refused(server: RunningServer) -> None:
+def test_a_product_that_has_no_memory_but_files_is_refused(server):
     content = encode_npy(WIDE) + encode_npy(OTHER)
     with folder_away(server):
         answer = server.client.post("/v1/matmul", content=content, headers=NPY)
@@ -180,7 +176,7 @@ def test_a_product_that_has_no_memory_but_files_is_refused(server: RunningServer
     assert server.client.post("/v1/matmul", content=content, headers=NPY).status_code == 200
 
 
-def test_a_matrix_is_not_damaged_because_the_folder_was_away(server: RunningServer) -> None:
+def test_a_matrix_is_not_damaged_because_the_folder_was_away(server):
     first, second = server.upload(WIDE), server.upload(OTHER)
     path = f"/v1/matrices/{first}"
     with folder_away(server):

@@ -55,8 +55,8 @@ def wrap_header(text: bytes, version: tuple[int, int] = (1, 0)) -> bytes:
     order=st.sampled_from("CF"),
 )
 def test_parse_header_reads_what_numpy_writes_in_every_version(
-    version: tuple[int, int], dtype: str, rows: int, columns: int, order: Any
-) -> None:
+    version, dtype, rows, columns, order
+):
     file = write_npy(np.zeros((rows, columns), dtype, order=order), version)
     header = parse_header(file)
     assert header is not None
@@ -67,9 +67,7 @@ def test_parse_header_reads_what_numpy_writes_in_every_version(
 
 
 @given(headers, st.booleans())
-def test_format_header_writes_what_numpy_and_parse_header_read(
-    header: NpyHeader, stored: bool
-) -> None:
+def test_format_header_writes_what_numpy_and_parse_header_read(header, stored):
     raw = format_header(
         header.rows, header.columns, header.dtype, fortran_order=header.fortran_order,
         stack=header.stack, stored=stored,
@@ -100,12 +98,12 @@ WRAPPED = st.builds(
 
 @settings(max_examples=300)
 @given(DAMAGED | WRAPPED)
-def test_whatever_comes_gives_a_header_or_an_npy_error(file: bytes) -> None:
+def test_whatever_comes_gives_a_header_or_an_npy_error(file):
     """What is taken NumPy takes for the same; one whose last byte is missing asks for more."""
     check_npy(file)
 
 
-def test_a_header_of_a_huge_matrix_allocates_nothing() -> None:
+def test_a_header_of_a_huge_matrix_allocates_nothing():
     size = 10**16
     raw = wrap_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d)}\n" % (size, 9))
     tracemalloc.start()
@@ -117,14 +115,14 @@ def test_a_header_of_a_huge_matrix_allocates_nothing() -> None:
     assert peak < 100_000
 
 
-def test_a_header_longer_than_the_limit_is_refused_before_it_arrives() -> None:
+def test_a_header_longer_than_the_limit_is_refused_before_it_arrives():
     prefix = b"\x93NUMPY\x02\x00" + (2**32 - 1).to_bytes(4, "little")
     with pytest.raises(NpyError, match=f"header length is 4294967295.*{MAX_HEADER_BYTES}"):
         parse_header(prefix)
 
 
 @pytest.mark.parametrize("repeated", [b"[", b"(", b" ", b"-", b"'a':(1,),", b"]", b"9", b"\\"])
-def test_the_longest_header_is_refused_quickly(repeated: bytes) -> None:
+def test_the_longest_header_is_refused_quickly(repeated):
     text = (b"{" + repeated * MAX_HEADER_BYTES)[: MAX_HEADER_BYTES - 2] + b"}\n"
     with pytest.raises(NpyError):
         parse_header(wrap_header(text, (2, 0)))
@@ -134,7 +132,7 @@ def test_the_longest_header_is_refused_quickly(repeated: bytes) -> None:
     "descr",
     ["'>f4'", "'|O'", "'>c8'", "'<V4'", "'|b1'", "'<M8[s]'", "'<U4'", "[('x', '<f4')]", "'f4,f4'"],
 )
-def test_other_elements_are_refused_with_descr_and_the_list(descr: str) -> None:
+def test_other_elements_are_refused_with_descr_and_the_list(descr):
     raw = wrap_header(CANONICAL.replace(b"'<f4'", descr.encode()))
     with pytest.raises(DtypeRefused, match=r"descr is .*one of <f2, <V2, ") as refusal:
         parse_header(raw)
@@ -156,7 +154,7 @@ OTHER_SHAPES = {
 
 
 @pytest.mark.parametrize("shape", OTHER_SHAPES)
-def test_other_shapes_are_refused(shape: str) -> None:
+def test_other_shapes_are_refused(shape):
     with pytest.raises(NpyError, match="shape is") as refusal:
         parse_header(wrap_header(CANONICAL.replace(b"(2, 3)", shape.encode())))
     assert refusal.value.limit.startswith(OTHER_SHAPES[shape])
@@ -171,7 +169,7 @@ def test_other_shapes_are_refused(shape: str) -> None:
         (CANONICAL, b""),
     ],
 )  # fmt: skip
-def test_other_headers_are_refused(part: bytes, other: bytes) -> None:
+def test_other_headers_are_refused(part, other):
     with pytest.raises(NpyError):
         parse_header(wrap_header(CANONICAL.replace(part, other)))
 
@@ -186,7 +184,7 @@ def test_other_headers_are_refused(part: bytes, other: bytes) -> None:
         *(CANONICAL.replace(b"<f4", name) for name in (b"f4", b"=f4", b"float32", b"single")),
     ],
 )
-def test_a_header_that_numpy_reads_is_read(text: bytes) -> None:
+def test_a_header_that_numpy_reads_is_read(text):
     file = wrap_header(text, (1, 0)) + bytes(24)
     with warnings.catch_warnings(action="ignore"):  # about Python 2's headers
         assert np.lib.format.read_array(io.BytesIO(file)).shape == (2, 3)
@@ -203,12 +201,12 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_of_another_kind_is_named(kind: str) -> None:
+def test_a_file_of_another_kind_is_named(kind):
     with pytest.raises(NpyError, match=f"format is '{kind}'") as refused:
         parse_header(KINDS[kind])
     assert "as numpy.save writes it" in refused.value.limit
 
 
-def test_unknown_versions_are_refused() -> None:
+def test_unknown_versions_are_refused():
     with pytest.raises(NpyError, match=r"version is '4.0'; it must be 1.0, 2.0 or 3.0"):
         parse_header(b"\x93NUMPY\x04\x00")

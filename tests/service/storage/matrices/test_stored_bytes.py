@@ -98,7 +98,7 @@ class Walk:
             self.store.sweep()
 
 
-def test_whatever_happens_the_count_is_the_sum_of_the_rows(sqlite: Engine, tmp_path: Path) -> None:
+def test_whatever_happens_the_count_is_the_sum_of_the_rows(sqlite, tmp_path):
     failing = FailingCommits(sqlite)
     walk = Walk(sqlite, tmp_path, seed=11)
     failing.share = 0.2
