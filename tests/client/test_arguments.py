@@ -15,34 +15,34 @@ MASKED = np.ma.masked_array(np.eye(2), mask=np.eye(2) > 0)
 EYE = np.eye(2)
 
 
-@pytest.mark.parametrize(
-    ("name", "call"),
-    [
-        ("a", lambda client: client.matmul(MASKED, EYE)),
-        ("b", lambda client: client.matmul(EYE, MASKED)),
-        ("c", lambda client: client.matmul(EYE, EYE, c=MASKED, beta=1.0)),
-        ("out", lambda client: client.matmul(EYE, EYE, out=MASKED)),
-        ("out", lambda client: client.get("m", out=MASKED)),
-        ("array", lambda client: client.put(MASKED)),
-        ("b", lambda client: client.submit("m", MASKED)),
-    ],
-)
-def test_a_masked_array_is_refused_as_its_mask_would_be_lost(connect, name, call):
-    message = rf"{name} is a masked array; it must be an array without a mask, such as x\.filled"
-    with pytest.raises(ValueError, match=message):
-        call(connect(NOBODY))
-
-
-@pytest.mark.parametrize("given", GIVEN)
-def test_a_refusal_names_what_was_given(connect, given):
-    value, message = GIVEN[given]
-    client = connect(NOBODY)
-    calls = {
+def list_calls(client, value):
+    """Calls that are given a value, by the operand's name."""
+    return {
         "a": lambda: client.matmul(value, EYE),
         "b": lambda: client.matmul(EYE, value),
         "c": lambda: client.matmul(EYE, EYE, c=value, beta=1.0),
         "array": lambda: client.put(value),
     }
+
+
+def test_a_masked_array_is_refused_as_its_mask_would_be_lost(connect):
+    client = connect(NOBODY)
+    calls = [
+        *list_calls(client, MASKED).items(),
+        ("out", lambda: client.matmul(EYE, EYE, out=MASKED)),
+        ("out", lambda: client.get("m", out=MASKED)),
+        ("b", lambda: client.submit("m", MASKED)),
+    ]
+    for name, call in calls:
+        message = rf"{name} is a masked array; it must be an array without a mask, such as x\.fill"
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_a_refusal_names_what_was_given(connect, given):
+    value, message = GIVEN[given]
+    calls = list_calls(connect(NOBODY), value)
     if value is None:
         del calls["c"]
     if isinstance(value, Path):
