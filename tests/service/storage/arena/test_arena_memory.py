@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.groups import write_groups
 from wavetrim.service.storage.arena.memory_limit import default_limit, read_memory_left
 
 MIB = 2**20
@@ -12,11 +13,7 @@ GIB = 2**30
 
 def build_tree(root: Path, files: dict[str, str], *, available: int = 100 * GIB) -> Path:
     meminfo = f"MemTotal: {128 * GIB // 1024} kB\nMemAvailable: {available // 1024} kB\n"
-    for name, text in {"proc/meminfo": meminfo, **files}.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
+    return write_groups(root, {"proc/meminfo": meminfo, **files})
 
 
 def describe_v2(limit: int, used: int, stat: str = "", *, high: str = "max\n") -> dict[str, str]:
