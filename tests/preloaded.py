@@ -22,11 +22,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from tests.environment import ROOT
+from tests.environment import ROOT, clear_environment
 
 SHARED_VARIABLE: Final = "TESTS_PRELOADED_SOCKET"
 
@@ -112,7 +113,9 @@ def _start_preloaded() -> socket.socket:
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _REQUEST_BYTES)
     with theirs:
         command = [sys.executable, "-m", "tests.preloaded", str(theirs.fileno())]
-        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=clear_environment()
+        )
     atexit.register(process.wait, 10)
     atexit.register(ours.close)
     return ours
@@ -158,6 +161,32 @@ def _become_program(requests: socket.socket) -> str:
     return str(module)
 
 
+def _keep_routes() -> None:
+    """Have FastAPI keep what it finds out of each route, and find it.
+
+    Otherwise each service would at its first request, for a fifth of a second of a core.
+    """
+    from fastapi.routing import _EffectiveRouteContext as Found
+
+    from wavetrim.service.app import create_app
+
+    kept: dict[int, tuple[Any, Any]] = {}
+    find_out = Found.from_api_route
+
+    def find(*, original_route: Any, include_context: Any) -> Any:
+        asked = replace(include_context, dependency_overrides_provider=None)  # that is the app
+        before, found = kept.get(id(original_route), (None, None))
+        if before != asked:
+            found = find_out(original_route=original_route, include_context=include_context)
+            kept[id(original_route)] = asked, found
+        return found
+
+    Found.from_api_route = find
+    for route in create_app().routes:
+        if hasattr(route, "effective_route_contexts"):
+            list(route.effective_route_contexts())
+
+
 def _has_engine() -> bool:
     """Whether this program starts an engine of this host that finds the modules of this process."""
     if "serve" not in sys.argv or "WAVETRIM_RAY_ADDRESS" in os.environ:
@@ -182,6 +211,7 @@ if __name__ == "__main__":
 
     for _name in _IMPORTED:
         importlib.import_module(f"wavetrim.{_name}")
+    _keep_routes()
     gc.freeze()  # or each program would look through all that was imported, at least as it ends
     _channel = socket.socket(fileno=int(sys.argv[1]))
     _module = _become_program(_channel)

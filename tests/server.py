@@ -147,7 +147,7 @@ class RunningServer:
                 answer = response.text
             except httpx.TransportError as error:
                 answer = repr(error)
-            time.sleep(0.05)
+            time.sleep(0.02)
         raise AssertionError(f"{path} answered {answer}; the log:\n{self.read_log()[-4000:]}")
 
     def wait_logged(self, words: str) -> None:
