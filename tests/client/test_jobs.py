@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from tests.matrices import assert_product, make_matrix
+from tests.matrices import SLOW, assert_product, make_matrix
 from tests.processes import wait_until
 from wavetrim.client import JobStatus, JobUnsuccessful, ServiceBusy, Unauthorized, WaitTimeout
 
@@ -122,14 +122,14 @@ def test_the_api_key_is_sent_and_a_full_queue_is_busy(connect, start_server):
         next(iter(connect(guarded.url).jobs()))
     assert refused.value.status == 401
     client = connect(guarded.url, api_key="a-key-of-these-tests")
-    matrix = client.put(make_matrix(40, 40, "float64", 12))
+    matrix = client.put(make_matrix(SLOW, SLOW, "int64", 12))  # nothing else is begun with it
     guarded.wait_ready()
     with guarded.engine_stopped():
-        running = client.submit(matrix, matrix, verify=True)
+        running = client.submit(matrix, matrix)
         wait_until(lambda: running.status().state == "running")
-        client.submit(matrix, matrix, verify=True)
+        client.submit(matrix, matrix)
         with pytest.raises(ServiceBusy) as busy:
-            client.submit(matrix, matrix, verify=True)
+            client.submit(matrix, matrix)
     assert busy.value.status == 429
     assert busy.value.retry_after_seconds is not None
 
