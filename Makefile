@@ -156,8 +156,7 @@ explorer: $(ENVIRONMENT) ## rewrite the wave explorer's recorded answers, its si
 	$(PY) -m docs.recorded_answers
 	$(PY) -m docs.ladder_tables
 	$(PY) -m docs.explorer_page
-	$(PY) -m docs.explorer_pictures
-	$(PY) -m docs.page_pictures
+	$(PY) -m docs.pictures
 
 wheel: $(UV) ## build the wheel into dist/, the build tools hash-checked
 	$(UV) build --wheel --clear --require-hashes --build-constraints requirements/build.lock --out-dir dist

@@ -32,19 +32,25 @@ class SpinningThreads:
         self._seen = 0.0
 
     def mark(self) -> None:
-        """Note that a product has ended in the calling thread."""
-        self._thread = threading.get_ident()
-        self._own, self._used = time.thread_time(), time.process_time()
-        self._began = time.monotonic()
+        """Note that a product has ended in the calling thread.
+
+        One of NumPy need not be noted: its threads spin.
+        """
+        self._note(time.monotonic(), time.thread_time(), time.process_time())
 
     def are_there(self) -> bool:
         """Whether other threads have been busy since the last product."""
         now = time.monotonic()
         seconds = now - self._began
         if self._thread == threading.get_ident() and seconds >= _LEAST_SECONDS:
-            others_seconds = time.process_time() - self._used - (time.thread_time() - self._own)
+            own, used = time.thread_time(), time.process_time()
+            others_seconds = used - self._used - (own - self._own)
             own_pool_seconds = self._cores * AWAKE_SECONDS  # our own threads spin, too
             is_seen = others_seconds > _SHARE * self._cores * seconds + own_pool_seconds
             self._seen = now if is_seen else 0.0
-            self.mark()
+            self._note(now, own, used)
         return now - self._seen < _SPINNING_SECONDS
+
+    def _note(self, began: float, own: float, used: float) -> None:
+        self._thread, self._began = threading.get_ident(), began
+        self._own, self._used = own, used

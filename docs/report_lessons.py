@@ -36,8 +36,7 @@ def _learn_strides(rows: Rows) -> str:
     second, eighth, last = (rates[stride] / rates[1] for stride in (2, 8, most))
     return (
         f"At the strides 2, 8 and {most} a copy keeps {second:.0%}, {eighth:.0%} and {last:.0%} of "
-        "its rate. Memory moves in "
-        "segments of 32 bytes, however little of one is asked for."
+        "its rate. Memory moves in segments of 32 bytes, even if less is asked for."
     )
 
 
@@ -58,9 +57,9 @@ def _learn_offsets(rows: Rows) -> str:
 def _learn_vectors(rows: Rows) -> str:
     rates = [float(row["gbytes_per_second"]) for row in rows]
     return (
-        f"With 4 bytes a thread under way a copy reaches {rates[0]:.0f} GB/s, with more at most "
-        f"{max(rates):.0f}: the full rate takes enough bytes under way to cover the memory's "
-        "latency, and the reference's copies, an element a thread, have fewer."
+        f"A copy with 4 bytes a thread under way reaches {rates[0]:.0f} GB/s, with more at most "
+        f"{max(rates):.0f}. The full rate needs enough bytes under way to cover the memory's "
+        "latency."
     )
 
 
@@ -99,9 +98,9 @@ def _learn_transposes(rows: Rows) -> str:
         for way in ("naive", "shared", "padded")
     )
     return (
-        f"At {side} rows, uncoalesced writes leave a transpose {naive:.0%} of a copy's rate, a "
-        f"tile in shared memory {shared:.0%}, and one more word a row, which ends the bank "
-        f"conflicts, {padded:.0%}."
+        f"At {side} rows a transpose reaches {naive:.0%} of a copy's rate with uncoalesced writes, "
+        f"{shared:.0%} by a tile in shared memory, and {padded:.0%} if each row of the tile has a "
+        "word more, which ends bank conflicts."
     )
 
 
@@ -120,9 +119,9 @@ def _learn_constants(rows: Rows) -> str:
     one, most = (_find(rows, "cycles", way="constant", words=words) for words in (1, 32))
     cached = _find(rows, "cycles", way="read-only", words=32)
     return (
-        f"Constant memory serves one word to a whole warp in {one:.1f} cycles and 32 different "
-        f"ones, one after the other, in {most:.0f}; the read-only cache takes {cached:.1f} for "
-        "those."
+        f"Constant memory serves one word to a whole warp in {one:.1f} cycles. It serves 32 "
+        f"different words one after the other, in {most:.0f} cycles; the read-only cache takes "
+        f"{cached:.1f}."
     )
 
 
@@ -130,10 +129,10 @@ def _learn_registers(rows: Rows) -> str:
     seconds = [float(row["median_seconds"]) for row in rows]
     fit, last = [row for row in rows if row["spill_bytes"] == "0"][-1], rows[-1]
     return (
-        f"Launch bounds for {fit['blocks_per_sm']} blocks leave a thread {fit['registers']} "
-        f"registers, and nothing spills; those for {last['blocks_per_sm']} leave "
-        f"{last['registers']}, {last['spill_bytes']} bytes spill, and the same work takes "
-        f"{seconds[-1] / min(seconds):.1f} times as long as with the best."
+        f"With launch bounds for {fit['blocks_per_sm']} blocks a thread has {fit['registers']} "
+        f"registers, and nothing spills. With those for {last['blocks_per_sm']} it has "
+        f"{last['registers']}, {last['spill_bytes']} bytes spill, and the work takes "
+        f"{seconds[-1] / min(seconds):.1f} times as long as at best."
     )
 
 
@@ -153,10 +152,9 @@ def _learn_transfers(rows: Rows) -> str:
         for way in ("register", "allocate")
     )
     return (
-        f"In, out and both ways together, pinned memory goes at {rates['pinned']} GB/s and "
-        f"pageable memory, which CUDA stages, at {rates['pageable']}. Locking "
-        f"{locked >> 20} MiB in place takes {register:.1f} ms, allocating it locked "
-        f"{allocate:.0f} ms: slabs are kept."
+        f"Pinned memory is copied at {rates['pinned']} GB/s (in/out/both ways together), pageable "
+        f"memory, which CUDA stages, at {rates['pageable']}. Locking {locked >> 20} MiB in place "
+        f"takes {register:.1f} ms, allocating it locked {allocate:.0f} ms."
     )
 
 
@@ -202,7 +200,7 @@ def _learn_peers(rows: Rows) -> str:
         f"{way} {_find(rows, 'gbytes_per_second', way=way, direction='both', size_bytes=size):.0f}"
         for way in dict.fromkeys(row["way"] for row in rows)
     )
-    return f"Both ways at once, GB/s of {size >> 20} MiB: {rates}."
+    return f"Copies of {size >> 20} MiB between GPUs, both ways at once, in GB/s: {rates}."
 
 
 def _learn_waves(rows: Rows) -> str:
@@ -225,7 +223,7 @@ def _learn_cpu_rows(rows: Rows) -> str:
     one = _find(rows, "gflops", dtype="float32", m=1)
     return (
         f"{rows[0]['threads']} threads reach {single:.0f} GFLOP/s in float32 and {double:.0f} in "
-        f"float64 on {most} rows, but {one:.0f} on one: all of B is read for it, too."
+        f"float64 on {most} rows. On a single row they reach {one:.0f}, as all of B is read for it."
     )
 
 

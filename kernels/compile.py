@@ -46,7 +46,7 @@ _OPTIONS: Final[dict[str, object]] = {
 
 
 class Compilable(Protocol):
-    """What the compiler needs to know of a kernel or a probe."""
+    """What is needed to compile and load a kernel or a probe."""
 
     @property
     def label(self) -> str:
@@ -71,6 +71,10 @@ class Compilable(Protocol):
     @property
     def keeps_order(self) -> bool:
         """Whether the assembler must keep the order of instructions in the source."""
+
+    @property
+    def dynamic_shared_bytes(self) -> int:
+        """Dynamic shared memory of a block in bytes."""
 
 
 @dataclass(frozen=True, slots=True)

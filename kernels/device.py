@@ -17,6 +17,7 @@ DEVICES_SETTING: Final = r"^(none|(\d+|(GPU|MIG)-[\w/-]+)(,(\d+|(GPU|MIG)-[\w/-]
 # cudaDeviceAttr; CUDA 13 took both clocks out of cudaDeviceProp
 _CLOCK_RATE: Final = 13
 _MEMORY_CLOCK_RATE: Final = 36
+_ALREADY_ENABLED: Final = 704  # cudaErrorPeerAccessAlreadyEnabled
 # cudaError_t: no driver, one that is too old, no device, or all devices hidden
 _NOTHING_THERE: Final = frozenset({3, 35, 100, 101})
 
@@ -143,6 +144,28 @@ def find_device(index: int) -> DeviceInfo:
     if not 0 <= index < len(devices):
         raise DeviceUnavailable(f"device is {index}; this machine has {len(devices)} CUDA devices")
     return devices[index]
+
+
+def allow_access(index: int, peer: int) -> bool:
+    """Let one GPU read and write another's memory from now on; False if the machine cannot.
+
+    Args:
+        index: CUDA's index of the GPU that reads and writes.
+        peer: Index of the GPU whose memory it is.
+    """
+    if index == peer:
+        return True
+    from cupy.cuda import Device, runtime
+
+    if not runtime.deviceCanAccessPeer(index, peer):
+        return False
+    with Device(index):
+        try:
+            runtime.deviceEnablePeerAccess(peer)
+        except runtime.CUDARuntimeError as error:
+            if error.status != _ALREADY_ENABLED:
+                raise
+    return True
 
 
 def _describe_device(runtime: Any, index: int) -> DeviceInfo:

@@ -1,4 +1,4 @@
-// A thread pool for tasks: copies between host memory and a device (kernels/transfer/native/copies.c),
+// A thread pool for tasks: copies between host memory and a device (kernels/transfer/native/stage.c),
 // and blocks of products (cpu/native/calls.c).
 //
 // The owner of a task starts it and works on it, too. A task has places for helpers: the number of threads that may

@@ -55,9 +55,6 @@ NAP_SECONDS: Final = 20e-6  # seconds; chosen
 PAUSES: Final = 32  # pause instructions; chosen
 """Pauses between two polls of the device, and between two looks at the clock."""
 
-PART_BYTES: Final = 128 << 10  # bytes; chosen
-"""Part of a copy, or of rows to be summed, that a thread takes at a time."""
-
 TEMPORARY_ELEMENTS: Final = 1 << 18  # elements; chosen
 """Largest temporary of a block whose type BLAS lacks: its C, or a converted part of A or B."""
 
@@ -66,7 +63,6 @@ MACROS: Final = {
     "COPIERS_AWAKE_NANOSECONDS": round(COPIERS_AWAKE_SECONDS * 1e9),
     "NAP_NANOSECONDS": round(NAP_SECONDS * 1e9),
     "PAUSES": PAUSES,
-    "PART_BYTES": PART_BYTES,
     "STREAMED_ROW_BYTES": STREAMED_ROW_BYTES,
     "TEMPORARY_ELEMENTS": TEMPORARY_ELEMENTS,
 }

@@ -40,8 +40,8 @@ longer than QUICK_SECONDS and FAR_RATIO times as long as the fastest one. Chosen
 BEFORE_SIDE: Final = 1500
 """M = N = K of NumPy's product before each turn in the condition after-numpy."""
 
-PAUSE_SECONDS: Final = 0.16
-"""Pause before a round for OpenBLAS's threads, which spin for about 0.1 s after a product."""
+PAUSE_SECONDS: Final = 0.12
+"""Pause for OpenBLAS's threads, which spin for about 0.1 s after a product."""
 
 WAKE_SIDE: Final = 2048
 WAKE_SECONDS: Final = 0.03
@@ -182,24 +182,20 @@ class Rounds:
                 if condition == "after-numpy":
                     self._multiply_before()
                 pair.take_turn()
+                if condition != "after-numpy" and pair.baseline.name == NUMPY:
+                    time.sleep(PAUSE_SECONDS)  # its threads spin, and would disturb the next one
             if turn == 0:
                 self._find_slow()
             longest_seconds = max(longest_seconds, time.perf_counter() - began)
 
     def _list_turns(self, turn: int, condition: Condition) -> list[Pair]:
-        """The pairs of a round, in its order.
-
-        NumPy comes last, because its threads spin for a while and would disturb others. In the
-        condition after-numpy they do so anyway.
-        """
+        """The pairs of a round, in a random order."""
         pairs = [
             pair
             for index, pair in enumerate(self._pairs)
             if turn == 0 or not pair.is_slow or (turn + index) % EVERY == 0
         ]
         random.Random(f"{self._order.seed} {condition} {turn}").shuffle(pairs)
-        if condition != "after-numpy":
-            pairs.sort(key=lambda pair: pair.baseline.name == NUMPY)
         return pairs
 
     def _find_slow(self) -> None:

@@ -38,8 +38,8 @@ __device__ __forceinline__ void wait_for_phase(unsigned barrier, int parity)
 }
 
 // The current stage and the parity of its barriers, which flips with every round of all stages
-// (PipelineState in CUTLASS).
-struct Turn {
+// (as CUTLASS's PipelineState).
+struct PipelineState {
     int stage = 0;
     int parity = 0;
 

@@ -85,18 +85,18 @@ __device__ __forceinline__ void synchronize_computing_threads()
 __device__ __forceinline__ void load_tiles(
     Shared shared, Walk walk, int tiles_m, int tiles_n, const TensorMap* a_map, const TensorMap* b_map)
 {
-    Turn turn;
+    PipelineState state;
     for (; walk.has_work(); walk.advance()) {
-        const Place place = find_place(walk.tile, tiles_m, tiles_n);
-        const int row = int(place.row) * BLOCK_M;
-        const int column = int(place.column) * BLOCK_N;
+        const TileIndex tile_index = find_tile(walk.tile, tiles_m, tiles_n);
+        const int row = int(tile_index.row) * BLOCK_M;
+        const int column = int(tile_index.column) * BLOCK_N;
         for (int step = walk.first; step < walk.first + walk.steps; ++step) {
-            const unsigned full = shared.full(turn.stage);
-            wait_for_phase(shared.empty(turn.stage), turn.parity ^ 1);
+            const unsigned full = shared.full(state.stage);
+            wait_for_phase(shared.empty(state.stage), state.parity ^ 1);
             expect_bytes(full, STAGE_BYTES);
-            start_box_once(shared.a(turn.stage), a_map, row, step * BLOCK_K, full);
-            start_box_once(shared.b(turn.stage), b_map, step * BLOCK_K, column, full);
-            turn.advance();
+            start_box_once(shared.a(state.stage), a_map, row, step * BLOCK_K, full);
+            start_box_once(shared.b(state.stage), b_map, step * BLOCK_K, column, full);
+            state.advance();
         }
     }
 }
@@ -237,7 +237,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + WARPGROUP, 1) multiply(
         }
     };
 
-    Turn turn;
+    PipelineState state;
     wait_for_phase(shared.full(0), 0);
 #pragma unroll
     for (int i = 0; i < THREAD_M; ++i) read_a(i, 0, 0);
@@ -250,17 +250,17 @@ extern "C" __global__ void __launch_bounds__(THREADS + WARPGROUP, 1) multiply(
         float sums[THREAD_M][THREAD_N] = {};
 #pragma unroll 1
         for (int steps_left = now.steps; steps_left > 0; --steps_left) {
-            unsigned stage_bytes = turn.stage * STAGE_BYTES;
+            unsigned stage_bytes = state.stage * STAGE_BYTES;
 #pragma unroll
             for (int p = 0; p < BLOCK_K; ++p) {
                 const int next = (p + 1) % BLOCK_K;
                 if (next == 0) {
                     // All of this stage is in registers. The next stage may belong to another tile.
                     __syncwarp();
-                    if (lane == 0) arrive(shared.empty(turn.stage));
-                    turn.advance();
-                    if (steps_left > 1 || !is_last) wait_for_phase(shared.full(turn.stage), turn.parity);
-                    stage_bytes = turn.stage * STAGE_BYTES;
+                    if (lane == 0) arrive(shared.empty(state.stage));
+                    state.advance();
+                    if (steps_left > 1 || !is_last) wait_for_phase(shared.full(state.stage), state.parity);
+                    stage_bytes = state.stage * STAGE_BYTES;
                 }
                 read_b(stage_bytes, next);
 #pragma unroll
@@ -279,9 +279,9 @@ extern "C" __global__ void __launch_bounds__(THREADS + WARPGROUP, 1) multiply(
             store_partial(partials, flags, sums);
         } else {
             if (now.first > 0) add_partials(partials, flags, now, sums);
-            const Place place = find_place(now.tile, tiles_m, tiles_n);
-            const long long row = place.row * BLOCK_M;
-            const long long column = place.column * BLOCK_N;
+            const TileIndex tile_index = find_tile(now.tile, tiles_m, tiles_n);
+            const long long row = tile_index.row * BLOCK_M;
+            const long long column = tile_index.column * BLOCK_N;
             store_tile(
                 sums, thread_row, thread_column, clamp_to_int(m - row, BLOCK_M), clamp_to_int(n - column, BLOCK_N),
                 alpha, beta, c + row * ldc + column, ldc);

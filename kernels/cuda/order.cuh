@@ -11,12 +11,14 @@ __device__ __forceinline__ int clamp_to_int(long long value, int limit)
     return value < limit ? int(value) : limit;
 }
 
-struct Place {
-    long long row;     // of tiles
-    long long column;  // of tiles
+// Where a tile of C lies, counted in tiles.
+struct TileIndex {
+    long long row;
+    long long column;
 };
 
-__device__ __forceinline__ Place find_place(long long tile, long long tiles_m, long long tiles_n)
+// The tile of this number.
+__device__ __forceinline__ TileIndex find_tile(long long tile, long long tiles_m, long long tiles_n)
 {
     const long long group = tile / (GROUP * tiles_n);
     const int height = clamp_to_int(tiles_m - group * GROUP, GROUP);

@@ -68,9 +68,9 @@ __device__ __forceinline__ void multiply_tile(
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     element* const shared = reinterpret_cast<element*>(shared_bytes);
 
-    const Place place = find_place(tile, (m + BLOCK_M - 1) / BLOCK_M, (n + BLOCK_N - 1) / BLOCK_N);
-    const long long first_row = place.row * BLOCK_M;
-    const long long first_column = place.column * BLOCK_N;
+    const TileIndex tile_index = find_tile(tile, (m + BLOCK_M - 1) / BLOCK_M, (n + BLOCK_N - 1) / BLOCK_N);
+    const long long first_row = tile_index.row * BLOCK_M;
+    const long long first_column = tile_index.column * BLOCK_N;
     const int rows = clamp_to_int(m - first_row, BLOCK_M);
     const int columns = clamp_to_int(n - first_column, BLOCK_N);
 

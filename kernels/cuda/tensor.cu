@@ -88,14 +88,14 @@ struct Shared {
 
 // Run by one thread: copy the tiles of A and B for one tile of C.
 __device__ __forceinline__ void load_tiles(
-    Shared shared, Turn& turn, const unsigned char* a, const unsigned char* b, int tiles_k)
+    Shared shared, PipelineState& state, const unsigned char* a, const unsigned char* b, int tiles_k)
 {
     for (int step = 0; step < tiles_k; ++step) {
-        wait_for_phase(shared.empty(turn.stage), turn.parity ^ 1);
-        expect_bytes(shared.full(turn.stage), STAGE_BYTES);
-        start_bulk_copy(shared.a(turn.stage), a + (long long)step * TILE_BYTES, shared.full(turn.stage));
-        start_bulk_copy(shared.b(turn.stage), b + (long long)step * TILE_BYTES, shared.full(turn.stage));
-        turn.advance();
+        wait_for_phase(shared.empty(state.stage), state.parity ^ 1);
+        expect_bytes(shared.full(state.stage), STAGE_BYTES);
+        start_bulk_copy(shared.a(state.stage), a + (long long)step * TILE_BYTES, shared.full(state.stage));
+        start_bulk_copy(shared.b(state.stage), b + (long long)step * TILE_BYTES, shared.full(state.stage));
+        state.advance();
     }
 }
 
@@ -112,7 +112,7 @@ __device__ __forceinline__ void flush(float& total, float& sum, float& small)
 // Run by a warpgroup: `sum` ← its elements of a tile of C. `totals` points to this thread's totals in
 // shared memory, interleaved with those of neighbouring threads.
 __device__ __forceinline__ void multiply_tiles(
-    float (&sum)[SUMS], Shared shared, Turn& turn, int warpgroup, float4* totals, int tiles_k)
+    float (&sum)[SUMS], Shared shared, PipelineState& state, int warpgroup, float4* totals, int tiles_k)
 {
     constexpr Descriptor PART = PART_BYTES >> 4;
     constexpr int TOTALS_STEP = CONSUMERS * WARPGROUP;
@@ -126,9 +126,9 @@ __device__ __forceinline__ void multiply_tiles(
     int before = -1;  // the stage whose products may still be in flight
 
     for (int step = 0; step < tiles_k; ++step) {
-        wait_for_phase(shared.full(turn.stage), turn.parity);
-        const Descriptor a = describe(shared.a(turn.stage) + warpgroup * 64 * LINE_BYTES, SWIZZLE_64, 8 * LINE_BYTES);
-        const Descriptor b = describe(shared.b(turn.stage), SWIZZLE_64, 8 * LINE_BYTES);
+        wait_for_phase(shared.full(state.stage), state.parity);
+        const Descriptor a = describe(shared.a(state.stage) + warpgroup * 64 * LINE_BYTES, SWIZZLE_64, 8 * LINE_BYTES);
+        const Descriptor b = describe(shared.b(state.stage), SWIZZLE_64, 8 * LINE_BYTES);
 #pragma unroll
         for (int s = 0; s < STEPS; ++s) {
             const Descriptor a1 = a + s * 2, a2 = a1 + PART, a3 = a2 + PART;
@@ -168,8 +168,8 @@ __device__ __forceinline__ void multiply_tiles(
             pin(small);
             flushed = true;
         }
-        before = turn.stage;
-        turn.advance();
+        before = state.stage;
+        state.advance();
     }
     wait_for_products<0>();
     pin(small);
@@ -186,13 +186,13 @@ __device__ __forceinline__ void multiply_tiles(
 
 // Store a tile. A thread holds pairs of adjacent elements in two rows, 8 apart, every 8 columns.
 __device__ __forceinline__ void store_tile(
-    const float (&sum)[SUMS], Place place, int warpgroup, long long m, long long n, float alpha,
+    const float (&sum)[SUMS], TileIndex tile_index, int warpgroup, long long m, long long n, float alpha,
     float beta, float* __restrict__ c, long long ldc)
 {
     const int lane = threadIdx.x % 32;
     const int warp = threadIdx.x % WARPGROUP / 32;
-    const long long first_row = place.row * BLOCK_M + warpgroup * 64 + warp * 16 + lane / 4;
-    const long long first_column = place.column * BLOCK_N + lane % 4 * 2;
+    const long long first_row = tile_index.row * BLOCK_M + warpgroup * 64 + warp * 16 + lane / 4;
+    const long long first_column = tile_index.column * BLOCK_N + lane % 4 * 2;
     const bool paired = ldc % 2 == 0 && reinterpret_cast<unsigned long long>(c) % 8 == 0;
 #pragma unroll
     for (int i = 0; i < SUMS; i += 2) {
@@ -239,14 +239,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) multiply(
     const long long a_strip_bytes = (long long)tiles_k * TILE_BYTES;
     const long long b_strip_bytes = b_pitch * TILE_BYTES;
     const int warpgroup = threadIdx.x / WARPGROUP;
-    Turn turn;
+    PipelineState state;
     if (warpgroup == CONSUMERS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
         if (threadIdx.x % WARPGROUP == 0) {
             for (long long tile = blockIdx.x; tile < tiles_m * tiles_n; tile += gridDim.x) {
-                const Place place = find_place(tile, tiles_m, tiles_n);
-                const unsigned char* const a = a_tiles + place.row * a_strip_bytes;
-                load_tiles(shared, turn, a, b_tiles + place.column * b_strip_bytes, tiles_k);
+                const TileIndex tile_index = find_tile(tile, tiles_m, tiles_n);
+                const unsigned char* const a = a_tiles + tile_index.row * a_strip_bytes;
+                load_tiles(shared, state, a, b_tiles + tile_index.column * b_strip_bytes, tiles_k);
             }
         }
     } else {
@@ -254,8 +254,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) multiply(
         float4* const totals = reinterpret_cast<float4*>(shared_bytes + STAGES * STAGE_BYTES) + threadIdx.x;
         for (long long tile = blockIdx.x; tile < tiles_m * tiles_n; tile += gridDim.x) {
             float sum[SUMS];
-            multiply_tiles(sum, shared, turn, warpgroup, totals, tiles_k);
-            store_tile(sum, find_place(tile, tiles_m, tiles_n), warpgroup, m, n, alpha, beta, c, ldc);
+            multiply_tiles(sum, shared, state, warpgroup, totals, tiles_k);
+            store_tile(sum, find_tile(tile, tiles_m, tiles_n), warpgroup, m, n, alpha, beta, c, ldc);
         }
     }
 }

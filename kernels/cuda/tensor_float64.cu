@@ -91,9 +91,9 @@ struct Part {
 
     __device__ __forceinline__ Part(unsigned tile, long long m, long long n)
     {
-        const Place place = find_place(tile, (m + BLOCK_M - 1) / BLOCK_M, (n + BLOCK_N - 1) / BLOCK_N);
-        row = place.row * BLOCK_M;
-        column = place.column * BLOCK_N;
+        const TileIndex tile_index = find_tile(tile, (m + BLOCK_M - 1) / BLOCK_M, (n + BLOCK_N - 1) / BLOCK_N);
+        row = tile_index.row * BLOCK_M;
+        column = tile_index.column * BLOCK_N;
         rows = clamp_to_int(m - row, BLOCK_M);
         columns = clamp_to_int(n - column, BLOCK_N);
     }

@@ -85,16 +85,16 @@ struct Tiles {
 
     __device__ __forceinline__ bool has_work() const { return first < m * n; }
     __device__ __forceinline__ void advance() { first += gridDim.x; }
-    __device__ __forceinline__ Place find(int of) const { return find_place(first + of, m, n); }
+    __device__ __forceinline__ TileIndex find(int of) const { return find_tile(first + of, m, n); }
 
     // This block's tile; past the last one a position below C.
-    __device__ __forceinline__ Place find_own() const
+    __device__ __forceinline__ TileIndex find_own() const
     {
         const int last = m * n - 1 - first;
         if (rank <= last) return find(rank);
-        Place place = find(last);
-        place.row = m;
-        return place;
+        TileIndex tile_index = find(last);
+        tile_index.row = m;
+        return tile_index;
     }
 
     // Whether the tiles of all blocks of the cluster are in one column.
@@ -111,31 +111,31 @@ __device__ __forceinline__ void load_tiles(
 {
     constexpr int PART = BOXES / CLUSTER;
     constexpr unsigned short ALL = (1 << CLUSTER) - 1;
-    Turn turn;
+    PipelineState state;
     for (; tiles.has_work(); tiles.advance()) {
-        const Place place = tiles.find_own();
-        const int row = int(place.row) * BLOCK_M;
-        const int column = int(place.column) * BLOCK_N;
+        const TileIndex tile_index = tiles.find_own();
+        const int row = int(tile_index.row) * BLOCK_M;
+        const int column = int(tile_index.column) * BLOCK_N;
         const bool shares = CLUSTER > 1 && tiles.share_column();
         for (int step = 0; step < steps; ++step) {
-            const unsigned full = shared.full(turn.stage);
+            const unsigned full = shared.full(state.stage);
             const int k = step * BLOCK_K;
-            wait_for_phase(shared.empty(turn.stage), turn.parity ^ 1);
+            wait_for_phase(shared.empty(state.stage), state.parity ^ 1);
             expect_bytes(full, STAGE_BYTES);
-            start_box(shared.a(turn.stage), a_map, row, k, full);
+            start_box(shared.a(state.stage), a_map, row, k, full);
             if (shares) {
 #pragma unroll
                 for (int i = 0; i < PART; ++i) {
                     const int box = tiles.rank * PART + i;
-                    start_shared_box(shared.b(turn.stage, box), b_map, k, column + box * LINE, full, ALL);
+                    start_shared_box(shared.b(state.stage, box), b_map, k, column + box * LINE, full, ALL);
                 }
             } else {
 #pragma unroll
                 for (int box = 0; box < BOXES; ++box) {
-                    start_box(shared.b(turn.stage, box), b_map, k, column + box * LINE, full);
+                    start_box(shared.b(state.stage, box), b_map, k, column + box * LINE, full);
                 }
             }
-            turn.advance();
+            state.advance();
         }
     }
 }
@@ -143,7 +143,7 @@ __device__ __forceinline__ void load_tiles(
 // A computing warpgroup on its way through the stages.
 struct Consumer {
     Shared shared;
-    Turn turn;
+    PipelineState state;
     int before = -1;  // the stage whose products may still be in flight
     int warpgroup;
     int thread;  // in the warpgroup
@@ -157,10 +157,10 @@ struct Consumer {
     // Start the products of a stage, and release the one before.
     __device__ __forceinline__ void multiply_step(float (&sums)[SUMS], bool accumulate)
     {
-        wait_for_phase(shared.full(turn.stage), turn.parity);
-        const unsigned own = shared.a(turn.stage) + warpgroup * 64 * LINE_BYTES;
+        wait_for_phase(shared.full(state.stage), state.parity);
+        const unsigned own = shared.a(state.stage) + warpgroup * 64 * LINE_BYTES;
         const Descriptor a = describe(own, SWIZZLE_128, 8 * LINE_BYTES, 0);
-        const Descriptor b = describe(shared.b(turn.stage, 0), SWIZZLE_128, 8 * LINE_BYTES, BOX_BYTES);
+        const Descriptor b = describe(shared.b(state.stage, 0), SWIZZLE_128, 8 * LINE_BYTES, BOX_BYTES);
         begin_products();
 #pragma unroll
         for (int s = 0; s < BLOCK_K / 16; ++s) {
@@ -170,8 +170,8 @@ struct Consumer {
         close_products();
         wait_for_products<1>();
         if (before >= 0) release(before);
-        before = turn.stage;
-        turn.advance();
+        before = state.stage;
+        state.advance();
     }
 
     __device__ __forceinline__ void finish_tile()
@@ -291,9 +291,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
 #pragma unroll 1
             for (; step < steps; ++step) consumer.multiply_step(sums, true);
             consumer.finish_tile();
-            const Place place = tiles.find_own();
-            const long long row = place.row * BLOCK_M + warp * 16;
-            const long long column = place.column * BLOCK_N;
+            const TileIndex tile_index = tiles.find_own();
+            const long long row = tile_index.row * BLOCK_M + warp * 16;
+            const long long column = tile_index.column * BLOCK_N;
             const int rows = max(0, clamp_to_int(m - row, 16));
             const int columns = clamp_to_int(n - column, BLOCK_N);
             Half* const of = c + row * ldc + column;

@@ -4,7 +4,7 @@
 
 - `launch`: tiled kernels, one block a tile.
 - `bulk`: the kernel that Hopper's copy engine feeds, which needs `tensor_maps`. `tails` divides its
-  last wave along K (stream-K), `partials` is memory for the sums that blocks then exchange.
+  last wave along K (stream-K).
 - `tensor`: float32 products from three bfloat16 terms of each element; `terms` is memory for these.
 - `half`: 16-bit elements on tensor cores.
 - `cublas`: NVIDIA's kernels; `partitions` limits them to some multiprocessors.

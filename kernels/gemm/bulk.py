@@ -1,17 +1,79 @@
 """Launches of the bulk kernel: tensor maps, division of tiles, memory for partial sums."""
 
 import ctypes
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from wavetrim.kernels.gemm.launch import count_sms, load_functions, prepare_strict
 from wavetrim.kernels.gemm.operands import Product
-from wavetrim.kernels.gemm.partials import Partials, Workspace, allocate_partials
-from wavetrim.kernels.gemm.prepared import Call, DriverCall, PreparedLaunch, prepare_kernel
+from wavetrim.kernels.gemm.prepared import (
+    Call,
+    DriverCall,
+    PreparedLaunch,
+    prepare_clearing,
+    prepare_kernel,
+)
 from wavetrim.kernels.gemm.tails import Division, divide_tiles
 from wavetrim.kernels.gemm.tensor_maps import MOST, align, encode_tensor_map
 from wavetrim.kernels.spec import KernelSpec
+
+_FLAG_BYTES: Final = 4
+_SUM_BYTES: Final = 4  # a float32
+
+
+@dataclass(frozen=True, slots=True)
+class Partials:
+    """Memory in which the blocks of a launch exchange partial sums of a tile that they share.
+
+    Attributes:
+        sums: Address of one tile for each block.
+        flags: Address of a 32-bit flag for each block, 0 when the launch begins.
+        memory: CuPy's memory, kept alive.
+    """
+
+    sums: int
+    flags: int
+    memory: object
+
+
+class Workspace:
+    """Memory for the partial sums of all launches of one stream.
+
+    A launch ends before the next begins, so they share it: for each multiprocessor a tile, together
+    at most 17 MB on an H200, and a flag, which each launch leaves at 0.
+    """
+
+    def __init__(self) -> None:
+        self._sums: Any = None
+        self._flags: Any = None
+        self._sums_bytes = 0
+
+    def find(self, spec: KernelSpec, sms: int) -> Partials:
+        """The memory for a launch in CuPy's current stream, allocated if necessary.
+
+        Args:
+            spec: The kernel.
+            sms: Multiprocessors of the current device.
+
+        Raises:
+            OutOfMemoryError: CuPy's; not enough device memory.
+        """
+        from cupy.cuda import alloc, get_current_stream
+
+        sums_bytes = sms * spec.tile.m * spec.tile.n * _SUM_BYTES
+        if self._sums_bytes < sums_bytes:
+            self._sums, self._sums_bytes = alloc(sums_bytes), sums_bytes
+        if self._flags is None:
+            self._flags = alloc(sms * _FLAG_BYTES)
+            clearing = prepare_clearing(self._flags.ptr, sms * _FLAG_BYTES)
+            clearing.enqueue(get_current_stream().ptr)
+        return Partials(self._sums.ptr, self._flags.ptr, (self._sums, self._flags))
+
+    def free(self) -> None:
+        """Release the memory; it is freed when no launch uses it."""
+        self._sums = self._flags = None
+        self._sums_bytes = 0
 
 
 def prepare_bulk(
@@ -41,7 +103,9 @@ def prepare_bulk(
     division = divide_tiles(tiles, -(-product.k // tile.k), sms or count_sms())
     try:
         (a, copy_a), (b, copy_b) = align(product.a), align(product.b)
-        partials = _find_partials(spec, division, workspace)
+        partials = Partials(0, 0, None)
+        if division.shared_tiles:
+            partials = (workspace or Workspace()).find(spec, count_sms())
     except Exception as error:
         from cupy.cuda.memory import OutOfMemoryError
 
@@ -51,9 +115,7 @@ def prepare_bulk(
         return PreparedLaunch(spec.label, calls, lasting=False)
     multiply = _prepare_multiply(spec, replace(product, a=a, b=b), division, partials, cache_dir)
     copies: tuple[Call, ...] = (*copy_a, *copy_b)
-    clearing = (partials.clearing,) if partials.clearing is not None else ()
-    lasting = not copies and not clearing
-    return PreparedLaunch(spec.label, (*copies, *clearing, multiply), lasting)
+    return PreparedLaunch(spec.label, (*copies, multiply), lasting=not copies)
 
 
 def _prepare_multiply(
@@ -75,12 +137,3 @@ def _prepare_multiply(
         shared_bytes=spec.dynamic_shared_bytes,
         memory=partials.memory,
     )
-
-
-def _find_partials(spec: KernelSpec, division: Division, workspace: Workspace | None) -> Partials:
-    """Memory for each block's partial sums and flag; none if no tile is shared."""
-    if division.shared_tiles == 0:
-        return Partials(0, 0, None, None)
-    if workspace is None:
-        return allocate_partials(spec, division.blocks)
-    return workspace.find(spec, count_sms())

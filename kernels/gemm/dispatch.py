@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from wavetrim.kernels.errors import OperandError
-from wavetrim.kernels.gemm.bulk import prepare_bulk
+from wavetrim.kernels.gemm.bulk import Workspace, prepare_bulk
 from wavetrim.kernels.gemm.cublas import prepare_cublas
 from wavetrim.kernels.gemm.half import prepare_half
 from wavetrim.kernels.gemm.launch import count_sms, prepare_tiles
 from wavetrim.kernels.gemm.operands import DeviceArray, Product, describe_product
-from wavetrim.kernels.gemm.partials import Workspace
 from wavetrim.kernels.gemm.prepared import PreparedLaunch, bind_context, raise_failure
 from wavetrim.kernels.gemm.tensor import prepare_terms
 from wavetrim.kernels.gemm.terms import TermMemory

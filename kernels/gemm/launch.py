@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.compile import Compilable, compile_kernel
@@ -32,15 +32,7 @@ STRICT_LIMITED: Final = replace(
 """The same with persistent blocks, one for each multiprocessor."""
 
 
-class Loadable(Compilable, Protocol):
-    """What is needed to load a kernel."""
-
-    @property
-    def dynamic_shared_bytes(self) -> int:
-        """Dynamic shared memory of a block in bytes."""
-
-
-_loaded: dict[tuple[Loadable, int, Path], tuple[Any, ...]] = {}
+_loaded: dict[tuple[Compilable, int, Path], tuple[Any, ...]] = {}
 _loading = threading.Lock()
 
 
@@ -144,7 +136,7 @@ def _count_sms(device_index: int) -> int:
     return int(runtime.deviceGetAttribute(_SM_COUNT, device_index))
 
 
-def load_functions(spec: Loadable, cache_dir: Path) -> tuple[Any, ...]:
+def load_functions(spec: Compilable, cache_dir: Path) -> tuple[Any, ...]:
     """The kernel's functions on the current device; compiled and loaded on first use."""
     from cupy.cuda import runtime
 
@@ -157,7 +149,7 @@ def load_functions(spec: Loadable, cache_dir: Path) -> tuple[Any, ...]:
     return functions
 
 
-def _load(spec: Loadable, cache_dir: Path) -> tuple[Any, ...]:
+def _load(spec: Compilable, cache_dir: Path) -> tuple[Any, ...]:
     import cupy
 
     major, minor = divmod(int(cupy.cuda.Device().compute_capability), 10)

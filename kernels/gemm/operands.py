@@ -55,23 +55,11 @@ class Product:
     alpha: float
     beta: float
 
-    def cut(self, rows: range, columns: range, depth: range) -> "Product":
-        """The part that computes a range of k for a part of C.
-
-        β applies to the first range of k; later ones add to C.
-        """
-        return Product(
-            self.a.cut(rows, depth),
-            self.b.cut(depth, columns),
-            self.c.cut(rows, columns),
-            len(depth),
-            self.alpha,
-            self.beta if depth.start == 0 else 1.0,
-        )
-
     def cut_rows(self, rows: range) -> "Product":
         """The part that computes some rows of C."""
-        return self.cut(rows, range(self.c.columns), range(self.k))
+        a, c = self.a, self.c
+        part_a, part_c = a.cut(rows, range(a.columns)), c.cut(rows, range(c.columns))
+        return replace(self, a=part_a, c=part_c)
 
 
 def describe_product(

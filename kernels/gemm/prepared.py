@@ -1,8 +1,7 @@
 """Prepared launches: made once, enqueued any number of times.
 
 A prepared launch holds function, grid, arguments in memory, tensor maps and factors, so that one
-driver call enqueues it. The same call can be a command of a command buffer
-(pipeline/commands/command_buffer.py), which C submits.
+driver call enqueues it. The same call can be a command (pipeline/commands.py), which C submits.
 """
 
 import ctypes

@@ -5,18 +5,16 @@ columns of B, decompose the rows of A, multiply, and the strict register kernel.
 on the device whether the terms are exact. If they are, the strict kernel returns at once; if not,
 the multiplication does, and the strict kernel computes. So the host need not wait.
 
-Products with a short K are computed without tensor cores, with sums in float64. Large products are
-cut into parts whose terms fit the memory.
+Products with a short K are computed without tensor cores, with sums in float64.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from ctypes import c_float, c_int64, c_uint64
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from wavetrim.kernels.catalog import find_kernel
-from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.gemm.launch import count_sms, load_functions, prepare_strict, prepare_tiles
 from wavetrim.kernels.gemm.operands import Product
 from wavetrim.kernels.gemm.prepared import (
@@ -25,7 +23,7 @@ from wavetrim.kernels.gemm.prepared import (
     prepare_clearing,
     prepare_kernel,
 )
-from wavetrim.kernels.gemm.terms import VERDICT_BYTES, PartSizes, TermMemory, choose_part_sizes
+from wavetrim.kernels.gemm.terms import VERDICT_BYTES, TermMemory, count_term_bytes
 from wavetrim.kernels.spec import LEAST_TERMS_K, KernelSpec
 from wavetrim.kernels.tiling import RegisterTiling, TermTiling, Tile
 
@@ -45,9 +43,6 @@ SHORT_LIMITED: Final = replace(
     tiling=RegisterTiling(4, 8, stages=3, blocks_per_sm=1, wide_sums=True, persistent=True),
 )
 """The same with persistent blocks, one for each multiprocessor."""
-
-MOST_WORKSPACE_BYTES: Final = 4 << 30
-"""Most memory for terms; products that need more are cut. Chosen."""
 
 _VERDICT: Final = ("largest_a", "rejected", "largest_b")  # struct Verdict in terms.cuh
 _TERM_THREADS: Final = 512
@@ -71,30 +66,22 @@ def prepare_terms(
         memory: Memory for the terms of the whole product; None to allocate from CuPy's pool.
 
     Raises:
-        DeviceFailure: No memory for the terms of even one tile.
+        OutOfMemoryError: CuPy's; not enough memory for the terms.
     """
     if memory is not None:
         return PreparedLaunch(spec.label, _Launch(spec, product, memory, cache_dir, sms).prepare())
     if product.k < LEAST_TERMS_K:
         calls = prepare_tiles(_choose_short(sms), product, cache_dir, sms=sms)
         return PreparedLaunch(spec.label, calls)
+    from cupy.cuda import alloc
+
     shape = product.c.rows, product.c.columns, product.k
-    cut, pooled = _allocate(spec, shape)
-    parts: list[DriverCall] = []
-    for piece, fresh in _cut_product(cut, product):
-        terms = TermMemory(pooled.ptr, piece.k, 0, fresh)
-        parts += _Launch(spec, piece, terms, cache_dir, sms).prepare()
-    parts[-1] = replace(parts[-1], memory=(parts[-1].memory, pooled))
-    return PreparedLaunch(spec.label, tuple(parts), lasting=False)
-
-
-def _cut_product(cut: PartSizes, product: Product) -> Iterator[tuple[Product, bool]]:
-    """The parts of a product, each with whether its part of B is new."""
-    before = None
-    for part in cut.list_parts(product.c.rows, product.c.columns, product.k):
-        of_b = part.columns, part.depth
-        yield product.cut(part.rows, part.columns, part.depth), of_b != before
-        before = of_b
+    # The pool reuses the memory only for later work on this stream.
+    pooled = alloc(count_term_bytes(spec.tile, spec.term_item_bytes, *shape))
+    memory = TermMemory(pooled.ptr, product.k, 0, fresh=True)
+    *others, last = _Launch(spec, product, memory, cache_dir, sms).prepare()
+    last = replace(last, memory=(last.memory, pooled))
+    return PreparedLaunch(spec.label, (*others, last), lasting=False)
 
 
 class _Launch:
@@ -189,24 +176,3 @@ class _Launch:
 
 def _choose_short(sms: int | None) -> KernelSpec:
     return SHORT if sms is None else SHORT_LIMITED
-
-
-def _allocate(spec: KernelSpec, shape: tuple[int, int, int]) -> tuple[PartSizes, Any]:
-    """Allocate memory for terms from CuPy's pool; if it is short, half as much, down to one tile.
-
-    The pool reuses the memory only for later work on this stream.
-    """
-    import cupy
-
-    most_bytes = MOST_WORKSPACE_BYTES
-    while True:
-        cut = choose_part_sizes(spec, *shape, most_bytes)
-        try:
-            return cut, cupy.cuda.alloc(cut.total_bytes)
-        except cupy.cuda.memory.OutOfMemoryError as error:
-            if most_bytes < cut.total_bytes - VERDICT_BYTES:
-                message = (
-                    f"{spec.label} needs {cut.total_bytes} bytes of GPU memory for terms: {error}"
-                )
-                raise DeviceFailure(message) from error
-        most_bytes = (cut.total_bytes - VERDICT_BYTES) // 2

@@ -1,36 +1,30 @@
-"""Results that have arrived on the host: reports of their rows, and measured times."""
+"""The steps of a staged product: which of their results have arrived, and their measured times."""
 
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from wavetrim.kernels.errors import PipelineCancelled
 from wavetrim.kernels.events import find_runtime, has_passed
-from wavetrim.kernels.pipeline.host_product import HostProduct
+from wavetrim.kernels.pipeline.host_product import ArrivedRows, GpuTimings, HostProduct
 from wavetrim.kernels.schedule.steps import Step
 from wavetrim.kernels.transfer.copies import PendingCopy
 
 
-class Spans:
-    """Sums of times between CUDA events, which are read while the product runs, to save time.
-
-    Attributes:
-        kernel_seconds: Kernels.
-        transfer_seconds: Transfers both ways.
-    """
+class _Spans:
+    """Sums of times between CUDA events, which are read while the product runs, to save time."""
 
     def __init__(self) -> None:
         self._read = find_runtime().eventElapsedTime
         self._starts: list[Any] = []
         self._end: Any = None
-        self.kernel_seconds = 0.0
-        self.transfer_seconds = 0.0
+        self._kernel_seconds = 0.0
+        self._transfer_seconds = 0.0
 
-    @property
-    def gpu_seconds(self) -> float:
-        """From the start of the first step's copies to the end of the last step's copies."""
+    def add_up(self) -> GpuTimings:
+        """The times of all steps; the last from the start of the first step's copies to the end."""
         between = (float(self._read(start.ptr, self._end.ptr)) for start in self._starts)
-        return max(between, default=0.0) / 1e3
+        gpu_seconds = max(between, default=0.0) / 1e3
+        return GpuTimings(self._kernel_seconds, self._transfer_seconds, gpu_seconds)
 
     def add(self, launch: tuple[Any, Any], copies: Sequence[PendingCopy]) -> None:
         """Add a finished step.
@@ -45,43 +39,9 @@ class Spans:
             self._end = end = copies[-1].end
             if not has_passed(end):  # the stage may have recorded it just now
                 end.synchronize()
-        self.kernel_seconds += self._read(launch[0].ptr, launch[1].ptr) / 1e3
+        self._kernel_seconds += self._read(launch[0].ptr, launch[1].ptr) / 1e3
         for copy in copies:
-            self.transfer_seconds += self._read(copy.start.ptr, copy.end.ptr) / 1e3
-
-
-class RowReports:
-    """Reports to a product's caller which of its rows have arrived. Steps arrive in order.
-
-    Args:
-        product: The product.
-    """
-
-    def __init__(self, product: HostProduct) -> None:
-        self._progress, self._final = product.progress, product.final
-        self._cancelled = product.cancelled
-        self._columns: int = product.c.shape[1]
-        self._elements = self._rows = 0
-
-    def report(self, step: Step) -> None:
-        """Report a step whose part of C has arrived."""
-        self._elements += len(step.rows) * len(step.columns)
-        rows = self._elements // self._columns - self._rows
-        self._rows += rows
-        if self._progress is not None and rows:
-            self._progress(rows)
-        # Results arrive from top to bottom, and in each panel from left to right.
-        if self._final is not None and step.columns.stop == self._columns:
-            self._final(range(step.rows.stop))
-
-    def poll(self) -> None:
-        """Poll for cancellation.
-
-        Raises:
-            PipelineCancelled: The caller cancelled the product.
-        """
-        if self._cancelled is not None and self._cancelled():
-            raise PipelineCancelled("the product was cancelled")
+            self._transfer_seconds += self._read(copy.start.ptr, copy.end.ptr) / 1e3
 
 
 class Arrivals:
@@ -91,14 +51,13 @@ class Arrivals:
         product: The product.
 
     Attributes:
-        spans: Times of the steps, complete after `finish`.
         computed: The CUDA event after each step's kernel.
     """
 
     def __init__(self, product: HostProduct) -> None:
-        self.spans = Spans()
+        self._spans = _Spans()
         self.computed: list[Any] = []
-        self._reports = RowReports(product)
+        self._rows = ArrivedRows(product)
         self._steps: list[tuple[tuple[Any, Any], Sequence[PendingCopy]]] = []
         self._stores: dict[int, PendingCopy] = {}
         self._unreported: deque[tuple[int, Step]] = deque()
@@ -157,12 +116,12 @@ class Arrivals:
             store.result()  # raises an error before its rows are reported
             self._unreported.popleft()
             self._arrived = index + 1
-            self._reports.report(step)
+            self._rows.add(step)
         if self._unreported:
-            self._reports.poll()
+            self._rows.end_if_cancelled()
 
-    def finish(self) -> None:
-        """Wait for all enqueued steps, and report them.
+    def finish(self) -> GpuTimings:
+        """Wait for all enqueued steps, report them, and return the times on the device.
 
         Raises:
             PipelineCancelled: The caller cancelled the product.
@@ -174,8 +133,9 @@ class Arrivals:
             self.report()
         while self._measured < self._arrived:
             self._measure_next()
+        return self._spans.add_up()
 
     def _measure_next(self) -> None:
         """Add the times of the next finished step."""
-        self.spans.add(*self._steps[self._measured])
+        self._spans.add(*self._steps[self._measured])
         self._measured += 1

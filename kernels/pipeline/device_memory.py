@@ -5,15 +5,16 @@ evicted.
 """
 
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
+from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, OperandError, is_out_of_memory
-from wavetrim.kernels.gemm.operands import Layout
+from wavetrim.kernels.gemm.bulk import Workspace
+from wavetrim.kernels.gemm.dispatch import check_sms
 from wavetrim.kernels.last_used import LastUsed
-from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer
-from wavetrim.kernels.pipeline.launch_cache import LaunchCache
+from wavetrim.kernels.pipeline.host_product import HostProduct
+from wavetrim.kernels.pipeline.prepared_steps import PreparedSteps, lay_out, lay_out_steps
 from wavetrim.kernels.pipeline.resident_cache import Resident, ResidentCache
-from wavetrim.kernels.pipeline.step_layouts import StepLayout, lay_out, lay_out_steps
 from wavetrim.kernels.schedule.buffers import find_pitched_bytes
 from wavetrim.kernels.schedule.panels import Cut, PanelProblem
 from wavetrim.kernels.schedule.steps import StepPlan, cut_steps
@@ -21,14 +22,9 @@ from wavetrim.kernels.schedule.steps import StepPlan, cut_steps
 _RESERVE_BYTES: Final = 256 << 20
 """Device memory left free for what CUDA's libraries and modules allocate; chosen."""
 
-_CACHED_LAYOUTS: Final = 512
-"""Products whose step layouts are cached. Chosen, to bound host memory."""
-
-_CACHED_COMMANDS: Final = 1024
-"""Command buffers that are cached. Chosen, to bound host memory."""
-
-_LayoutKey: TypeAlias = tuple[PanelProblem, Cut, Layout | None]
-"""What decides the addresses of steps: product, cut, and the layout of a resident B."""
+_MOST_CACHED: Final = 1024
+"""Kinds of products whose prepared steps are cached. Chosen, to bound host memory: each of up to 50
+steps takes some KB."""
 
 
 class DeviceMemory:
@@ -37,29 +33,31 @@ class DeviceMemory:
     Create it with its device as the current one.
 
     Args:
+        device: The device.
         gpu_memory_bytes: Largest memory in bytes, residents included; None for all free memory.
         cache_dir: Folder of compiled kernels.
         residents: The operands that stay between products.
 
     Attributes:
-        residents: The operands that stay between products.
-        launches: Cache of prepared launches, valid until the memory is replaced.
-        commands: Cache of command buffers, likewise; `DirectPath` fills it.
-        generation: Grows when both become invalid.
+        generation: Grows when addresses in the memory become invalid, and what was prepared in it.
     """
 
     def __init__(
-        self, gpu_memory_bytes: int | None, *, cache_dir: Path, residents: ResidentCache
+        self,
+        device: DeviceInfo,
+        gpu_memory_bytes: int | None,
+        *,
+        cache_dir: Path,
+        residents: ResidentCache,
     ) -> None:
         import cupy
 
         self._device = cupy.cuda.Device()
-        self.residents = residents
+        self._sm_count, self._cache_dir, self._residents = device.sm_count, cache_dir, residents
         self._limit_bytes = gpu_memory_bytes
         self._memory: Any = None
-        self._layouts = LastUsed[_LayoutKey, tuple[StepLayout, ...]](_CACHED_LAYOUTS)
-        self.launches = LaunchCache(cache_dir)
-        self.commands = LastUsed[tuple[object, ...], CommandBuffer | None](_CACHED_COMMANDS)
+        self._workspace = Workspace()
+        self._prepared = LastUsed[tuple[object, ...], PreparedSteps](_MOST_CACHED)
         self.generation = 0
 
     @property
@@ -67,26 +65,29 @@ class DeviceMemory:
         """Bytes allocated."""
         return self._memory.size if self._memory is not None else 0
 
-    def prepare(
-        self, problem: PanelProblem, cut: Cut, resident_b: Resident | None = None
-    ) -> tuple[StepLayout, ...]:
-        """Steps of a product with their addresses; panels are smaller if memory is short.
+    def prepare(self, product: HostProduct, cut: Cut) -> PreparedSteps:
+        """The steps of a product, cached or new; panels are smaller if memory is short.
 
         Args:
-            problem: The product.
-            cut: How it is cut.
-            resident_b: B, if it is resident.
+            product: The product.
+            cut: How its rows are cut into steps.
 
         Raises:
-            OperandError: Not even one tile fits `gpu_memory_bytes`.
+            OperandError: Not even one tile fits `gpu_memory_bytes`, or the kernel cannot be limited
+                to the product's number of multiprocessors.
             DeviceFailure: The device has too little free memory, even after a second try.
         """
-        key = problem, cut, None if resident_b is None else resident_b.layout
-        layouts = self._layouts.find(key)
-        if layouts is None:
+        resident = product.resident_b
+        key = (
+            *(product.spec, product.c.shape, product.a.shape[1], cut, product.alpha, product.beta),
+            *(product.sms, None if resident is None else resident.layout),
+        )
+        steps = self._prepared.find(key)
+        if steps is None:
             with self._device:
-                layouts = self._lay_out(key, resident_b)
-        return layouts
+                steps = self._prepare(product, cut)
+            self._prepared.keep(key, steps)
+        return steps
 
     def reserve_resident(self, rows: int, columns: int, item_bytes: int) -> Resident | None:
         """Allocate memory for a new resident; evict others and free buffers if memory is short.
@@ -97,7 +98,7 @@ class DeviceMemory:
         import cupy
 
         size_bytes = find_pitched_bytes(rows, columns, item_bytes)
-        residents = self.residents
+        residents = self._residents
         if size_bytes > residents.limit_bytes:
             return None
         residents.shrink(residents.limit_bytes - size_bytes)
@@ -135,9 +136,8 @@ class DeviceMemory:
         """Free the memory, and drop what is only valid in it."""
         self._memory = None
         self.generation += 1
-        self._layouts.clear()
-        self.launches.clear()
-        self.commands.clear()
+        self._prepared.clear()
+        self._workspace.free()
 
     def _find_limit(self) -> int:
         """Limit in bytes; if none was given, the device's memory, asked for once."""
@@ -151,23 +151,25 @@ class DeviceMemory:
         """Whether one more resident fits, together with the others and the buffers."""
         import cupy
 
-        taken_bytes = self.residents.size_bytes + self.size_bytes
+        taken_bytes = self._residents.size_bytes + self.size_bytes
         free_bytes: int = cupy.cuda.runtime.memGetInfo()[0] - _RESERVE_BYTES
         return size_bytes <= min(free_bytes, self._find_limit() - taken_bytes)
 
-    def _lay_out(self, key: _LayoutKey, resident_b: Resident | None) -> tuple[StepLayout, ...]:
-        problem, cut, b_layout = key
+    def _prepare(self, product: HostProduct, cut: Cut) -> PreparedSteps:
+        check_sms(product.spec, product.sms, self._sm_count)
+        problem, resident = product.find_panels(self._sm_count), product.resident_b
         limit = self._find_limit()
-        if resident_b is not None:
-            limit -= resident_b.size_bytes
+        if resident is not None:
+            limit -= resident.size_bytes
         plan = cut_steps(problem, cut, limit)
         if plan.buffers.total_bytes > self.size_bytes:
             self.free()
             self._evict_for(plan.buffers.total_bytes)
             plan = self._allocate(problem, cut, limit)
-        layouts = lay_out_steps(plan, self._memory.ptr, b_layout)
-        self._layouts.keep(key, layouts)
-        return layouts
+        layouts = lay_out_steps(
+            plan, self._memory.ptr, None if resident is None else resident.layout
+        )
+        return PreparedSteps(layouts, product, cache_dir=self._cache_dir, workspace=self._workspace)
 
     def _evict_for(self, size_bytes: int) -> None:
         """Evict residents until buffers of this size fit.
@@ -176,7 +178,7 @@ class DeviceMemory:
         """
         import cupy
 
-        residents = self.residents
+        residents = self._residents
         if not residents.size_bytes:
             return
         free_bytes = cupy.cuda.runtime.memGetInfo()[0] - _RESERVE_BYTES

@@ -1,4 +1,4 @@
-"""The direct path: products as command buffers, which are recorded once, cached and submitted.
+"""The direct path: products as commands, which are recorded once, cached and submitted.
 
 It is for page-locked operands. On a crowded machine pageable ones take it, too, and the driver
 copies them: threads that shared a copy would wait for each other.
@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.gemm.cublas import CublasHandles
-from wavetrim.kernels.gemm.dispatch import check_sms
 from wavetrim.kernels.gemm.prepared import bind_context
-from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
-from wavetrim.kernels.pipeline.commands.exchange import ExchangeRank
-from wavetrim.kernels.pipeline.commands.recording import record_commands
-from wavetrim.kernels.pipeline.commands.submission import Submitter, Waiting
+from wavetrim.kernels.pipeline.commands import CommandBuffer, Recorder, Timed
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
+from wavetrim.kernels.pipeline.exchange import ExchangeRank
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct, PlainOperands
-from wavetrim.kernels.pipeline.step_layouts import StepLayout
-from wavetrim.kernels.schedule.panels import Cut, PanelProblem, take_whole
+from wavetrim.kernels.pipeline.prepared_steps import PreparedSteps
+from wavetrim.kernels.pipeline.submission import Submitter
+from wavetrim.kernels.schedule.panels import Cut, take_whole
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.copies import HostOperand
 from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows
@@ -58,12 +56,12 @@ class DirectProduct:
         beta: float,
     ) -> None:
         assert pipeline.direct is not None, "the GPU has a direct path"
-        self._pipeline, self._direct = pipeline, pipeline.direct
+        self._pipeline, self._direct, self._memory = pipeline, pipeline.direct, pipeline.memory
         self._spec, self._cut, self._factors = spec, cut, (alpha, beta)
         self._operands = PlainOperands(shape, spec.dtype)
         self._buffer: CommandBuffer | None = None
         self._generation: int | None = None  # of the device memory that the commands use
-        self._waiting = Waiting.AWAKE
+        self._awake = True
 
     def run(self, a: Matrix, b: Matrix, c: Matrix, addresses: Sequence[int]) -> bool:
         """Compute it, as `StraightProduct.run` does.
@@ -77,12 +75,12 @@ class DirectProduct:
         pitches = a.strides[0], b.strides[0], c.strides[0]
         with self._pipeline.lock:
             try:
-                if self._direct.generation != self._generation:
+                if self._memory.generation != self._generation:
                     self._find_commands(a, b, c)
                 if self._buffer is None:
                     return False
                 run = self._direct.submitter.run_unwatched
-                run(self._buffer, found, pitches, self._waiting)
+                run(self._buffer, found, pitches, awake=self._awake)
             except BaseException as error:
                 self._pipeline.recover(error)
         return True
@@ -91,8 +89,8 @@ class DirectProduct:
         """Find the commands for the present device memory, recorded if they are not cached."""
         product = HostProduct(self._spec, a, b, c, *self._factors)
         self._buffer = self._direct.find_buffer(product, self._cut, Timed.NOTHING)
-        self._generation = self._direct.generation
-        self._waiting = Waiting.AWAKE if product.is_awaited_awake else Waiting.NAPPING
+        self._generation = self._memory.generation
+        self._awake = product.is_awaited_awake
 
 
 class DirectPath:
@@ -103,7 +101,7 @@ class DirectPath:
         copiers: Threads that copy within host memory, with the C library.
         streams: CuPy's streams of the queues, in their order.
         handles: Handles of cuBLAS on the stream of the kernels.
-        memory: The device memory, with the launches and command buffers that are valid in it.
+        memory: The device memory, with what is prepared in it.
 
     Attributes:
         submitter: Runs the command buffers.
@@ -124,10 +122,10 @@ class DirectPath:
         self._memory = memory
         self.submitter = Submitter(copiers.library, streams, handles)
 
-    def compute(
+    def multiply(
         self, product: HostProduct, operands: Sequence[HostOperand], cut: Cut
     ) -> GpuTimings | None:
-        """Compute a product; None if it must be staged or cannot be a command buffer.
+        """Compute a product; None if it must be staged or cannot be commands.
 
         Args:
             product: The product.
@@ -148,24 +146,6 @@ class DirectPath:
         buffer = self.find_buffer(product, cut, timed)
         return None if buffer is None else self.submitter.run(buffer, product, operands)
 
-    @property
-    def generation(self) -> int:
-        """Generation of the device memory: steps and command buffers are valid for one alone."""
-        return self._memory.generation
-
-    def lay_out(self, product: HostProduct, cut: Cut) -> tuple[StepLayout, ...]:
-        """The steps of a product that needs no staging, with their addresses.
-
-        Args:
-            product: The product.
-            cut: How its rows are cut into steps.
-
-        Raises:
-            KernelsError: As for `GpuPipeline.multiply`.
-        """
-        problem = product.find_panels(self._device.sm_count)
-        return self._memory.prepare(problem, cut, product.resident_b)
-
     def find_buffer(
         self,
         product: HostProduct,
@@ -173,7 +153,7 @@ class DirectPath:
         timed: Timed,
         rank: ExchangeRank | None = None,
     ) -> CommandBuffer | None:
-        """The commands of a product, cached or new; None if it cannot be a command buffer.
+        """The commands of a product, cached or new; None if it cannot be commands.
 
         Args:
             product: The product, which needs no staging.
@@ -184,17 +164,11 @@ class DirectPath:
         Raises:
             KernelsError: As for `GpuPipeline.multiply`.
         """
-        problem = product.find_panels(self._device.sm_count)
-        resident = product.resident_b
-        layout = None if resident is None else resident.layout
-        scalars = product.sms, product.alpha, product.beta
-        key = product.spec, problem, cut, *scalars, timed, layout, rank
-        commands = self._memory.commands
-        buffer = commands.find(key)
-        if buffer is None and key not in commands:
-            buffer = self._record(product, problem, cut, timed, rank)
-            commands.keep(key, buffer)
-        return buffer
+        steps = self._memory.prepare(product, cut)
+        key = timed, rank
+        if key not in steps.commands:
+            steps.commands[key] = self._record(product, steps, timed, rank)
+        return steps.commands[key]
 
     def _leaves_copies(self, product: HostProduct) -> bool:
         """Whether the driver is to copy pageable operands."""
@@ -205,30 +179,22 @@ class DirectPath:
         )
 
     def _record(
-        self,
-        product: HostProduct,
-        problem: PanelProblem,
-        cut: Cut,
-        timed: Timed,
-        rank: ExchangeRank | None,
+        self, product: HostProduct, steps: PreparedSteps, timed: Timed, rank: ExchangeRank | None
     ) -> CommandBuffer | None:
-        """The commands of a product; None if it cannot be a command buffer."""
+        """The commands of a product; None if it cannot be commands."""
         import cupy
 
         spec = product.spec
-        check_sms(spec, product.sms, self._device.sm_count)
-        steps = self._memory.prepare(problem, cut, product.resident_b)
         with cupy.cuda.Device(self._device.index):
             if spec.is_cublas and not self.submitter.find_gemm(spec.dtype):
                 return None
             with self._compute:
                 bind_context()
-                calls = self._memory.launches.list_calls(product, steps)
+                calls = steps.list_calls()
             if calls is None:
                 return None
             reads_c = product.beta != 0
-            buffer = record_commands(
-                steps, calls, label=spec.label, reads_c=reads_c, timed=timed, rank=rank
-            )
+            recorder = Recorder(steps.layouts, calls, reads_c=reads_c, timed=timed, rank=rank)
+            buffer = recorder.record(spec.label)
             self.submitter.reserve_events(buffer)
         return buffer

@@ -1,13 +1,14 @@
-"""A product whose operands are in host memory, and its times."""
+"""A product whose operands are in host memory, what it calls meanwhile, and its times."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from wavetrim.kernels.errors import OperandError
+from wavetrim.kernels.errors import OperandError, PipelineCancelled
 from wavetrim.kernels.pipeline.resident_cache import Resident
 from wavetrim.kernels.schedule.panels import PanelProblem, describe_product
+from wavetrim.kernels.schedule.steps import Step
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.copies import HostOperand, describe_operand
 from wavetrim.kernels.transfer.pinned import Matrix
@@ -74,32 +75,64 @@ class PlainOperands:
         return None if at_b < c_end and at_c < at_b + b.nbytes else found
 
 
-class HostProduct(NamedTuple):
-    """C ← αA·B + βC in host memory: the arguments of `GpuPipeline.multiply`, which describes them.
+class GpuHooks(NamedTuple):
+    """What a product on a GPU calls, in the calling thread; None for what nobody asks for.
 
-    If α is 0, only C is scaled. `resident_b` is B on the device, if it is resident. A named tuple,
-    because creating a dataclass takes longer, which counts in short products.
+    Attributes:
+        progress: Called with the rows newly finished; adds up to M.
+        final: Called with the rows 0…r of C that have arrived and will not be written again.
+        cancelled: Polled between panels; True ends the product.
+        begun: Called once when the first copies are under way, so that work that it starts does not
+            delay them. Not called if only C is scaled.
+    """
+
+    progress: Callable[[int], None] | None = None
+    final: Callable[[range], None] | None = None
+    cancelled: Callable[[], bool] | None = None
+    begun: Callable[[], None] | None = None
+
+
+NO_GPU_HOOKS: Final = GpuHooks()
+"""Nobody listens."""
+
+
+class HostProduct(NamedTuple):
+    """C ← αA·B + βC by a GPU. As in BLAS, β = 0 never reads C, and α = 0 neither A nor B.
+
+    A named tuple, because creating a dataclass takes longer, which counts in short products.
+
+    Attributes:
+        spec: The kernel.
+        a: A[M,K] of the kernel's element type; any strides, also mapped from a file.
+        b: B[K,N], likewise.
+        c: C[M,N], likewise; writable, sharing no memory with A and B.
+        alpha: Factor of the product.
+        beta: Factor of the old C.
+        hooks: What it calls.
+        resident_b: B on the device, so that it is not copied in; None if it is not there.
+        timed: Whether copies and kernels are timed, which delays each by some microseconds. Staged
+            products always are.
+        sms: Limit of multiprocessors, for a kernel that `can_limit_sms`; None for all.
+        copiers: Threads for copies between the caller's memory and page-locked slabs; None for all.
+            Fewer leave cores to other work.
     """
 
     spec: KernelSpec
     a: Matrix
     b: Matrix
     c: Matrix
-    alpha: float
-    beta: float
-    progress: Callable[[int], None] | None = None
-    final: Callable[[range], None] | None = None
-    sms: int | None = None
-    timed: bool = False
+    alpha: float = 1.0
+    beta: float = 0.0
+    hooks: GpuHooks = NO_GPU_HOOKS
     resident_b: Resident | None = None
-    cancelled: Callable[[], bool] | None = None
-    begun: Callable[[], None] | None = None
+    timed: bool = False
+    sms: int | None = None
     copiers: int | None = None
 
     @property
     def is_watched(self) -> bool:
         """Whether its caller gets reports of rows as they arrive, or may cancel it."""
-        return any((self.progress, self.cancelled, self.begun, self.final))
+        return any(self.hooks)
 
     @property
     def is_awaited_awake(self) -> bool:
@@ -136,7 +169,7 @@ class HostProduct(NamedTuple):
 
     def scale_c(self) -> None:
         """C ← βC: the product where α is 0."""
-        c, beta = self.c, self.beta
+        c, beta, hooks = self.c, self.beta, self.hooks
         if beta == 0:
             c[...] = 0
         elif beta != 1:
@@ -144,6 +177,10 @@ class HostProduct(NamedTuple):
             factor = find_accumulator(c.dtype).type(beta)
             with np.errstate(all="ignore"):
                 np.multiply(c, factor, out=c, casting="same_kind")
+        if hooks.progress is not None:
+            hooks.progress(c.shape[0])
+        if hooks.final is not None:
+            hooks.final(range(c.shape[0]))
 
     def _check_each(self, dtype: np.dtype[Any]) -> None:
         for name, operand in zip("ABC", (self.a, self.b, self.c), strict=True):
@@ -169,3 +206,36 @@ class HostProduct(NamedTuple):
         shape = (*self.c.shape, self.a.shape[1])
         b_resident = self.resident_b is not None
         return describe_product(self.spec, shape, slots, b_resident=b_resident)
+
+
+class ArrivedRows:
+    """Tells a product's hooks which of its rows have arrived. Steps arrive in order.
+
+    Args:
+        product: The product.
+    """
+
+    def __init__(self, product: HostProduct) -> None:
+        self._hooks = product.hooks
+        self._columns: int = product.c.shape[1]
+        self._elements = self._rows = 0
+
+    def add(self, step: Step) -> None:
+        """Note a step whose part of C has arrived."""
+        self._elements += len(step.rows) * len(step.columns)
+        rows = self._elements // self._columns - self._rows
+        self._rows += rows
+        if self._hooks.progress is not None and rows:
+            self._hooks.progress(rows)
+        # Results arrive from top to bottom, and in each panel from left to right.
+        if self._hooks.final is not None and step.columns.stop == self._columns:
+            self._hooks.final(range(step.rows.stop))
+
+    def end_if_cancelled(self) -> None:
+        """Raise an error if the product is to end.
+
+        Raises:
+            PipelineCancelled: The caller cancelled the product.
+        """
+        if self._hooks.cancelled is not None and self._hooks.cancelled():
+            raise PipelineCancelled("the product was cancelled")

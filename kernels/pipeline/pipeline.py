@@ -6,7 +6,6 @@ by one (staged_path.py). A B that is used often may stay on the GPU (resident_ca
 
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -31,7 +30,7 @@ from wavetrim.kernels.pipeline.staged_path import StagedPath
 from wavetrim.kernels.pipeline.straight import StraightProducts
 from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.kernels.transfer.host_copies import open_copiers
+from wavetrim.kernels.transfer.host_library import open_copiers
 from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.native.tuned import STAGING_THREADS
 
@@ -46,12 +45,13 @@ class GpuPipeline:
         cache_dir: Folder of compiled kernels.
         gpu_memory_bytes: Largest device memory for matrices and their terms; None for all free
             memory. Larger products pass through it in parts. Kernels that divide tiles along K may
-            take one more tile for each multiprocessor (gemm/partials.py).
+            take one more tile for each multiprocessor (gemm/bulk.py).
         resident_share: Share of that memory for residents, at most `MOST_RESIDENT_SHARE`; 0 for
             no residents.
 
     Attributes:
         lock: Locked while a product or a team uses the GPU.
+        memory: The device memory, for calls while `lock` is locked.
         residents: The operands that stay on the GPU.
         straight: The products that take the straight path.
         direct: The direct path; None if there is no C library.
@@ -79,11 +79,11 @@ class GpuPipeline:
         with cupy.cuda.Device(device_index):
             threads = min(STAGING_THREADS, len(os.sched_getaffinity(0)))
             self._copiers = open_copiers(threads - 1, cache_dir=cache_dir)
-            self._memory = DeviceMemory(
-                gpu_memory_bytes, cache_dir=cache_dir, residents=self.residents
+            self.memory = DeviceMemory(
+                self._device, gpu_memory_bytes, cache_dir=cache_dir, residents=self.residents
             )
-            self._staged = StagedPath(self._device, self._copiers, self._memory)
-            self.compute_stream = self._staged.streams[1]
+            self._staged = StagedPath(self._copiers, self.memory)
+            self.compute_stream = self._staged.compute
             self.handles = CublasHandles(self.compute_stream)
             self.straight = StraightProducts(self)
             self.direct: DirectPath | None = None
@@ -91,7 +91,7 @@ class GpuPipeline:
                 between = cupy.cuda.Stream(non_blocking=True)
                 streams = *self._staged.streams, between
                 self.direct = DirectPath(
-                    self._device, self._copiers, streams, self.handles, self._memory
+                    self._device, self._copiers, streams, self.handles, self.memory
                 )
         self._cache_dir = cache_dir
 
@@ -100,7 +100,7 @@ class GpuPipeline:
 
         Args:
             spec: The kernel.
-            sms: Limit of multiprocessors, as for `multiply`.
+            sms: Limit of multiprocessors, as for `HostProduct`.
 
         Raises:
             CompilationFailed: It does not compile for the device.
@@ -114,85 +114,41 @@ class GpuPipeline:
         with self.lock, cupy.cuda.Device(self._device.index), translate_failures():
             load_functions(limited, self._cache_dir)
 
-    def multiply(
-        self,
-        spec: KernelSpec,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix,
-        *,
-        cut: Cut,
-        alpha: float = 1.0,
-        beta: float = 0.0,
-        progress: Callable[[int], None] | None = None,
-        cancelled: Callable[[], bool] | None = None,
-        sms: int | None = None,
-        copiers: int | None = None,
-        begun: Callable[[], None] | None = None,
-        final: Callable[[range], None] | None = None,
-        timed: bool = False,
-        b_key: str | None = None,
-    ) -> GpuTimings:
-        """C ← αA·B + βC in place. As in BLAS, β = 0 never reads C, and α = 0 neither A nor B.
+    def multiply(self, product: HostProduct, cut: Cut) -> GpuTimings:
+        """C ← αA·B + βC in place.
 
         Args:
-            spec: The kernel.
-            a: A[M,K] of the kernel's element type; any strides, also mapped from a file.
-            b: B[K,N], likewise.
-            c: C[M,N], likewise; writable, sharing no memory with A and B.
-            cut: How the rows are cut into steps; panels are smaller if memory is short.
-            alpha: Factor of the product.
-            beta: Factor of the old C.
-            progress: Called in the calling thread with the rows newly finished; adds up to M.
-            cancelled: Polled in the calling thread between panels; True ends the product.
-            sms: Limit of multiprocessors, for a kernel that `can_limit_sms`; None for all.
-            copiers: Threads for copies between the caller's memory and page-locked slabs; None for
-                all. Fewer leave cores to other work.
-            begun: Called once in the calling thread when the first copies are under way, so that
-                work that it starts does not delay them. Not called if only C is scaled.
-            final: Called in the calling thread with the rows 0…r of C that have arrived and will
-                not be written again.
-            timed: Whether copies and kernels are timed, which delays each by some microseconds.
-                Staged products always are.
-            b_key: Key of B, as for `keep`: if that is resident, B is not copied in.
+            product: The product; its hooks are called in the calling thread.
+            cut: How its rows are cut into steps; panels are smaller if memory is short.
 
         Raises:
             OperandError: Element types or shapes do not fit, not even one tile fits the memory, or
-                the kernel cannot be limited to `sms` multiprocessors.
-            PipelineCancelled: `cancelled` returned True; C is incomplete.
+                the kernel cannot be limited to the product's number of multiprocessors.
+            PipelineCancelled: Its hooks cancelled it; C is incomplete.
             DeviceFailure: A CUDA error, or too little GPU memory. Unless it is `poisoned`, the
                 pipeline can be used again.
             CompilationFailed: The kernel does not compile for the device.
         """
-        resident_b = None if b_key is None else self.residents.use(b_key)
-        product = HostProduct(
-            spec, a, b, c, alpha, beta, progress, final, sms, timed, resident_b,
-            cancelled=cancelled, begun=begun, copiers=copiers,
-        )  # fmt: skip
         product.check()
-        if alpha == 0 or c.size == 0:
+        if product.alpha == 0 or product.c.size == 0:
             product.scale_c()
-            if progress is not None:
-                progress(c.shape[0])
-            if final is not None:
-                final(range(c.shape[0]))
             return GpuTimings(0.0, 0.0, 0.0)
         with self.lock:
             try:
                 timings, operands = None, product.describe_operands()
                 if self.direct is not None:
-                    timings = self.direct.compute(product, operands, cut)
+                    timings = self.direct.multiply(product, operands, cut)
                 if timings is None:
                     import cupy  # only here: an import statement counts in short products
 
                     with cupy.cuda.Device(self._device.index):
-                        timings = self._staged.compute(product, operands, cut)
+                        timings = self._staged.multiply(product, operands, cut)
             except BaseException as error:
                 self.recover(error)
             return timings
 
     def keep(self, key: str, b: Matrix) -> bool:
-        """Make a B resident: copy it in for products that give its key.
+        """Make a B resident: copy it in for products that use it (`residents.use`).
 
         If memory is short, the least recently used residents are evicted, later perhaps this one.
         `residents.forget` drops it. A product that is using it ends undisturbed.
@@ -215,7 +171,7 @@ class GpuPipeline:
             try:
                 with cupy.cuda.Device(self._device.index):
                     rows, columns = b.shape
-                    resident = self._memory.reserve_resident(rows, columns, b.itemsize)
+                    resident = self.memory.reserve_resident(rows, columns, b.itemsize)
                     if resident is None:
                         return False
                     self._staged.fetch(b, resident)
@@ -223,15 +179,6 @@ class GpuPipeline:
                 self.recover(error)
             self.residents.add(key, resident)
             return True
-
-    @property
-    def generation(self) -> int:
-        """Generation of the device memory: while it is the same, addresses in it stay valid."""
-        return self._memory.generation
-
-    def reserve(self, size_bytes: int) -> int | None:
-        """Address of device memory of this size; None if it is too small. Needs `lock`."""
-        return self._memory.reserve(size_bytes)
 
     @property
     def is_crowded(self) -> bool:
@@ -248,11 +195,11 @@ class GpuPipeline:
         import cupy
 
         with self.lock, cupy.cuda.Device(self._device.index):
-            self._staged.close()
+            self._staged.staging.close()
             if self._copiers is not None:
                 self._copiers.close()
             self.handles.close()
-            self._memory.free()
+            self.memory.free()
             self.residents.shrink(0)
 
     def recover(self, error: BaseException) -> NoReturn:

@@ -78,8 +78,10 @@ class ResidentCache:
         """Memory that they take."""
         return self._size_bytes
 
-    def use(self, key: str) -> Resident | None:
+    def use(self, key: str | None) -> Resident | None:
         """The resident of this key, which counts as used now; None if there is none."""
+        if key is None:
+            return None
         with self._lock:
             found = self._residents.get(key)
             if found is not None:

@@ -49,7 +49,7 @@ class StraightProduct:
         import cupy
         from cupy.cuda import cublas, runtime
 
-        self._pipeline, self._spec = pipeline, spec
+        self._pipeline, self._memory, self._spec = pipeline, pipeline.memory, spec
         self._alpha, self._beta = alpha, beta
         self._operands = PlainOperands(shape, spec.dtype)
         self._device = cupy.cuda.Device(pipeline.device_index)
@@ -85,7 +85,7 @@ class StraightProduct:
         with pipeline.lock:
             try:
                 with self._device, stream:
-                    if pipeline.generation != self._generation and not self._lay_out():
+                    if self._memory.generation != self._generation and not self._lay_out():
                         return False
                     on_device_a, on_device_b, on_device_c = self._addresses
                     copy(on_device_a, at_a, a.nbytes, _IN, address)
@@ -106,7 +106,7 @@ class StraightProduct:
         for rows, columns in shapes:
             offsets.append(end)
             end += -(-rows * columns * item_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-        start = self._pipeline.reserve(end)
+        start = self._memory.reserve(end)
         if start is None:
             return False
         bind_context()
@@ -118,7 +118,7 @@ class StraightProduct:
         self._addresses = a.pointer, b.pointer, c.pointer
         product = Product(a, b, c, a.columns, self._alpha, self._beta)
         self._call, self._factors = find_arguments(self._spec, product)
-        self._generation = self._pipeline.generation
+        self._generation = self._memory.generation
         return True
 
 

@@ -6,17 +6,18 @@ GPUs stay locked until the last part has ended, because one may still copy B fro
 another that is done.
 """
 
+import ctypes
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
-from wavetrim.kernels.pipeline.commands.exchange import ExchangeRank, assign_ranks
-from wavetrim.kernels.pipeline.commands.programs import Programs
-from wavetrim.kernels.pipeline.commands.submission import Waiting
-from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
+from wavetrim.kernels.pipeline.commands import CommandBuffer, Timed
+from wavetrim.kernels.pipeline.exchange import ExchangeRank, assign_ranks
+from wavetrim.kernels.pipeline.host_product import GpuHooks, GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.kernels.pipeline.resident_cache import Resident
+from wavetrim.kernels.pipeline.submission import OPERANDS, Submitter, check_status
 from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.transfer.copies import HostOperand
 
@@ -44,11 +45,100 @@ class TeamPart(NamedTuple):
         return product._replace(a=a, b=b, c=c)
 
 
-class Listener(NamedTuple):
-    """Functions that get one GPU's rows: `progress` and `final` of `GpuPipeline.multiply`."""
+class _Program(ctypes.Structure):
+    """The commands of one GPU of a team, as in kernels/transfer/native/commands.c."""
 
-    progress: Callable[[int], None] | None
-    final: Callable[[range], None] | None
+    _fields_ = (
+        ("commands", ctypes.c_void_p),
+        ("ends", ctypes.c_void_p),
+        ("batches", ctypes.c_int64),
+        ("binding", ctypes.c_void_p),
+        ("events", ctypes.c_void_p),
+        ("first_row", ctypes.c_int64),
+        ("left_bytes", ctypes.c_int64),
+        ("begin", ctypes.c_int64),
+        ("end", ctypes.c_int64),
+    )
+
+
+class _Programs:
+    """The commands of all GPUs of a team, which are enqueued and awaited by one call each.
+
+    Args:
+        awake: Whether the calling thread polls all the time while it waits for them.
+
+    Attributes:
+        buffers: The commands of each GPU, which time at least the whole.
+    """
+
+    def __init__(self, *, awake: bool) -> None:
+        self._awake = awake
+        self._submitters: list[Submitter] = []
+        self.buffers: list[CommandBuffer] = []
+        self._residents: list[Resident | None] = []  # so that they stay alive
+        self._programs: Any = ()
+        self._hosts: Any = (ctypes.c_void_p * OPERANDS)()
+        self._pitches: Any = (ctypes.c_int64 * OPERANDS)()
+
+    def add(
+        self, submitter: Submitter, buffer: CommandBuffer, part: TeamPart, piece: HostProduct
+    ) -> None:
+        """Add the next GPU.
+
+        Args:
+            submitter: The GPU.
+            buffer: Its commands.
+            part: Its part of all products.
+            piece: That of one product.
+        """
+        self._submitters.append(submitter)
+        self.buffers.append(buffer)
+        self._residents.append(piece.resident_b)
+        ((begin, end),) = buffer.whole_span.tolist()
+        program = _Program(
+            commands=buffer.address,
+            ends=buffer.ends.ctypes.data,
+            batches=len(buffer.ends),
+            binding=submitter.address,
+            first_row=part.rows.start,
+            left_bytes=part.columns.start * piece.spec.item_bytes,
+            begin=begin,
+            end=end,
+        )
+        self._programs = (_Program * len(self.buffers))(*self._programs, program)
+
+    def enqueue(self, addresses: Sequence[int], pitches: Sequence[int]) -> None:
+        """Enqueue the commands: a batch of each GPU, then the next one of each.
+
+        Args:
+            addresses: Addresses of all of A, B and C in page-locked memory.
+            pitches: Their row strides in bytes.
+
+        Raises:
+            DeviceFailure: cuBLAS refuses a product.
+            CUDADriverError: CUDA refuses a command.
+        """
+        self._hosts[:] = addresses
+        self._pitches[:] = pitches
+        count = len(self.buffers)
+        for number in range(count):  # another product may have moved the array of events
+            events = self._submitters[number].reserve_events(self.buffers[number])
+            self._programs[number].events = events
+        run = self._submitters[0].library.run_together
+        check_status(self.buffers[0].label, run(self._programs, count, self._hosts, self._pitches))
+
+    def finish(self) -> list[float]:
+        """Wait for all GPUs; returns the seconds of each, from its first command to its last.
+
+        Raises:
+            CUDADriverError: A device failed.
+        """
+        count = len(self.buffers)
+        seconds = (ctypes.c_double * count)()
+        await_team = self._submitters[0].library.await_team
+        status = await_team(self._programs, count, self._awake, seconds)
+        check_status(self.buffers[0].label, status)
+        return list(seconds)
 
 
 class Team:
@@ -57,38 +147,25 @@ class Team:
     Args:
         parts: The part of each GPU.
         exchanges: Whether the GPUs exchange B, if they can (`exchange`).
+
+    Attributes:
+        parts: The part of each GPU.
     """
 
     def __init__(self, parts: Sequence[TeamPart], *, exchanges: bool) -> None:
-        self._parts, self._exchanges = tuple(parts), exchanges
-        self._programs: Programs | None = None
+        self.parts, self._exchanges = tuple(parts), exchanges
+        self._programs: _Programs | None = None
         self._known: tuple[object, ...] | None = None
 
-    @property
-    def generations(self) -> list[int] | None:
-        """Generations of the GPUs' device memory; None if a GPU has no direct path."""
-        paths = [part.pipeline.direct for part in self._parts]
-        return None if None in paths else [path.generation for path in paths if path is not None]
-
-    def acquire(self) -> None:
-        """Lock all GPUs, in the order that is the same for all teams."""
-        for part in self._parts:
-            part.pipeline.lock.acquire()
-
-    def release(self) -> None:
-        """Unlock all GPUs."""
-        for part in self._parts:
-            part.pipeline.lock.release()
-
     def enqueue(
-        self, product: HostProduct, *, b_key: str | None = None, listeners: Sequence[Listener] = ()
+        self, product: HostProduct, *, b_key: str | None = None, hooks: Sequence[GpuHooks] = ()
     ) -> Callable[[], list[GpuTimings]] | None:
         """Enqueue all parts of a product without waiting for them.
 
         Args:
             product: The whole product.
-            b_key: Key of a resident B, as for `GpuPipeline.multiply`.
-            listeners: Functions that get each GPU's rows; empty for none.
+            b_key: Key of a resident B, as for `GpuPipeline.keep`.
+            hooks: Those that get each GPU's rows; empty for none.
 
         Returns:
             A function that must be called in the same thread: it waits for all parts, reports their
@@ -98,115 +175,128 @@ class Team:
             KernelsError: As `GpuPipeline.multiply`; the function raises likewise.
         """
         product.check()
-        if self.generations is None or product.alpha == 0 or product.c.size == 0:
+        if self._generations is None or product.alpha == 0 or product.c.size == 0:
             return None
         operands = product.describe_operands()
         programs = None
         began = time.perf_counter()
-        self.acquire()
+        self._acquire()
         try:
             if b_key is not None:
                 programs = self._record_resident(product, operands, b_key)
             elif not product.needs_staging(operands):
-                programs = self.find_programs(product)
+                programs = self._find_programs(product)
             if programs is None:
-                self.release()
+                self._release()
                 return None
             started = time.perf_counter()
             addresses, pitches = zip(*((x.address, x.pitch_bytes) for x in operands), strict=True)
             programs.enqueue(addresses, pitches)
         except BaseException as error:
-            self.recover(error)
-        return partial(self._finish, programs, product, listeners, started - began)
+            self._recover(error)
+        return partial(self._finish, programs, product, hooks, started - began)
 
-    def find_programs(self, product: HostProduct) -> Programs | None:
-        """The commands of all parts, cached or new; None if a part has none. Call `acquire` first.
+    def _find_programs(self, product: HostProduct) -> _Programs | None:
+        """The commands of all parts, cached or new; None if a part has none. Needs the locks.
 
-        While the team's `generations` are the same, they serve all page-locked operands of the
-        product's shape.
+        While the GPUs' memory is the same, they serve all page-locked operands of this shape.
         """
-        if self._known != (product.alpha, product.beta, product.timed, self.generations):
-            self._programs = self._record([part.take_from(product) for part in self._parts])
-            self._known = product.alpha, product.beta, product.timed, self.generations
+        if self._known != (product.alpha, product.beta, product.timed, self._generations):
+            self._programs = self._record([part.take_from(product) for part in self.parts])
+            self._known = product.alpha, product.beta, product.timed, self._generations
         return self._programs
 
     def _record_resident(
         self, product: HostProduct, operands: Sequence[HostOperand], b_key: str
-    ) -> Programs | None:
+    ) -> _Programs | None:
         """The commands with a resident B, not cached: the next product may use another B."""
         pieces = [
             part.take_from(product)._replace(resident_b=part.pipeline.residents.use(b_key))
-            for part in self._parts
+            for part in self.parts
         ]
         if any(piece.needs_staging(operands) for piece in pieces):
             return None
         return self._record(pieces)
 
-    def _record(self, pieces: Sequence[HostProduct]) -> Programs | None:
+    def _record(self, pieces: Sequence[HostProduct]) -> _Programs | None:
         """The commands of all pieces; None if one has none."""
-        paths = [part.pipeline.direct for part in self._parts if part.pipeline.direct is not None]
-        cuts = [part.cut for part in self._parts]
         steps = tuple(
-            path.lay_out(piece, cut) for path, piece, cut in zip(paths, pieces, cuts, strict=True)
+            part.pipeline.memory.prepare(piece, part.cut).layouts
+            for part, piece in zip(self.parts, pieces, strict=True)
         )
         ranks: Sequence[ExchangeRank | None] = [None] * len(pieces)
         if self._exchanges:
-            devices = tuple(part.pipeline.device_index for part in self._parts)
+            devices = tuple(part.pipeline.device_index for part in self.parts)
             ranks = assign_ranks(devices, steps) or ranks
-        buffers: list[CommandBuffer] = []
-        for path, piece, cut, rank in zip(paths, pieces, cuts, ranks, strict=True):
-            timed = Timed.EACH if piece.timed else Timed.WHOLE
-            buffer = path.find_buffer(piece, cut, timed, rank)
+        programs = _Programs(awake=pieces[0].is_awaited_awake)
+        timed = Timed.EACH if pieces[0].timed else Timed.WHOLE
+        for part, piece, rank in zip(self.parts, pieces, ranks, strict=True):
+            path = part.pipeline.direct
+            assert path is not None, "each GPU of the team has a direct path"
+            buffer = path.find_buffer(piece, part.cut, timed, rank)
             if buffer is None:
                 return None
-            buffers.append(buffer)
-        item_bytes = pieces[0].spec.item_bytes
-        starts = [(part.rows.start, part.columns.start * item_bytes) for part in self._parts]
-        submitters = [path.submitter for path in paths]
-        waiting = Waiting.AWAKE if pieces[0].is_awaited_awake else Waiting.NAPPING
-        residents = [piece.resident_b for piece in pieces]
-        return Programs(submitters, buffers, starts, waiting, residents)
+            programs.add(path.submitter, buffer, part, piece)
+        return programs
 
     def _finish(
         self,
-        programs: Programs,
+        programs: _Programs,
         product: HostProduct,
-        listeners: Sequence[Listener],
+        hooks: Sequence[GpuHooks],
         lead_seconds: float,
     ) -> list[GpuTimings]:
         """Wait for all parts; returns their times, from the call of `enqueue` on."""
         try:
-            if listeners or product.timed:
-                timings = self._report(programs, product, listeners)
+            if hooks or product.timed:
+                timings = self._report(programs, product, hooks)
             else:
                 timings = [GpuTimings(None, None, seconds) for seconds in programs.finish()]
         except BaseException as error:
-            self.recover(error)
-        self.release()
+            self._recover(error)
+        self._release()
         return [one._replace(gpu_seconds=lead_seconds + one.gpu_seconds) for one in timings]
 
     def _report(
-        self, programs: Programs, product: HostProduct, listeners: Sequence[Listener]
+        self, programs: _Programs, product: HostProduct, hooks: Sequence[GpuHooks]
     ) -> list[GpuTimings]:
         """Wait for one part after the other, and report its rows."""
         timings = []
-        for number, (part, buffer) in enumerate(zip(self._parts, programs.buffers, strict=True)):
+        for number, (part, buffer) in enumerate(zip(self.parts, programs.buffers, strict=True)):
             piece = part.take_from(product)
-            if listeners:
-                piece = piece._replace(**listeners[number]._asdict())
+            if hooks:
+                piece = piece._replace(hooks=hooks[number])
             path = part.pipeline.direct
             assert path is not None, "its commands are enqueued"
             timings.append(path.submitter.finish(buffer, piece))
         return timings
 
-    def recover(self, error: BaseException) -> NoReturn:
+    def _recover(self, error: BaseException) -> NoReturn:
         """Wait until nothing is in flight on any GPU, unlock them, and raise the error."""
         found = error
         # A GPU's own error says whether it can still be used, so it is raised instead.
-        for part in self._parts:
+        for part in self.parts:
             try:
                 part.pipeline.recover(error)
             except BaseException as raised:
                 found = raised if found is error else found
-        self.release()
+        self._release()
         raise found
+
+    @property
+    def _generations(self) -> list[int] | None:
+        """Generations of the GPUs' device memory; None if a GPU has no direct path."""
+        pipelines = [part.pipeline for part in self.parts]
+        if any(one.direct is None for one in pipelines):
+            return None
+        return [one.memory.generation for one in pipelines]
+
+    def _acquire(self) -> None:
+        """Lock all GPUs, in the order that is the same for all teams."""
+        for part in self.parts:
+            part.pipeline.lock.acquire()
+
+    def _release(self) -> None:
+        """Unlock all GPUs."""
+        for part in self.parts:
+            part.pipeline.lock.release()

@@ -129,7 +129,7 @@ class Spans(NamedTuple):
     copy_out: tuple[float, float] | None
 
 
-class Timed(NamedTuple):
+class TimedCut(NamedTuple):
     """A cut and the seconds of its parts."""
 
     seconds: float
@@ -137,14 +137,14 @@ class Timed(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def find_fastest(problem: PanelProblem, rates: Rates, gpu_memory_bytes: int) -> Timed:
+def find_fastest(problem: PanelProblem, rates: Rates, gpu_memory_bytes: int) -> TimedCut:
     """The fastest cut of the family that fits the memory.
 
     Raises:
         OperandError: Not even one tile fits; the message names the smallest `gpu_memory_bytes`.
     """
     return min(
-        Timed(time_cut(problem, cut, rates, gpu_memory_bytes), cut)
+        TimedCut(time_cut(problem, cut, rates, gpu_memory_bytes), cut)
         for cut in list_cuts(problem, rates)
     )
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from wavetrim.kernels.device import allow_access
 from wavetrim.kernels.errors import translate_failures
-from wavetrim.kernels.transfer.peers import allow_access
 from wavetrim.kernels.transfer.pinned import pin_matrix
 
 

@@ -6,7 +6,7 @@ import weakref
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -20,6 +20,8 @@ Matrix = NDArray[Any]
 
 _PORTABLE: Final = 1  # cudaHostAllocPortable and cudaHostRegisterPortable
 _HOST: Final = 1  # cudaMemoryTypeHost
+
+_view, _find = cast("Any", ctypes.c_char.from_buffer), ctypes.addressof
 
 _locked: Final[list[tuple[int, int]]] = []
 """Begin and end of each region locked here, sorted. An entry is removed before its lock.
@@ -152,14 +154,13 @@ def locate(a: Matrix, b: Matrix, c: Matrix) -> tuple[tuple[int, int, int], bool]
 
     Faster than `is_pinned`: it does not ask CUDA, and calls no function of Python.
     """
-    # Not `find_address`, which is a call of Python.
-    at_a: int = a.__array_interface__["data"][0]
-    at_b: int = b.__array_interface__["data"][0]
-    at_c: int = c.__array_interface__["data"][0]
-    addresses = at_a, at_b, at_c
-    for address, matrix in ((at_a, a), (at_b, b), (at_c, c)):
+    try:
+        addresses = _find(_view(a)), _find(_view(b)), _find(_view(c))
+    except (TypeError, ValueError, BufferError):  # read-only, empty, bfloat16
+        addresses = find_address(a), find_address(b), find_address(c)
+    for address, matrix in zip(addresses, (a, b, c), strict=True):
         after = bisect_left(_locked, (address + 1, 0))
-        before = _locked[max(0, after - 1) : after]
+        before = _locked[after - 1 : after]  # empty if another thread unlocked it meanwhile
         if not before or address + matrix.nbytes > before[0][1]:
             return addresses, False
     return addresses, True
@@ -168,7 +169,7 @@ def locate(a: Matrix, b: Matrix, c: Matrix) -> tuple[tuple[int, int, int], bool]
 def _find_region_end(address: int) -> int:
     """End of the last region locked here that begins at this address or before it; 0 for none."""
     after = bisect_left(_locked, (address + 1, 0))
-    before = _locked[max(0, after - 1) : after]  # empty if another thread unlocked it meanwhile
+    before = _locked[after - 1 : after]  # empty if another thread unlocked it meanwhile
     return before[0][1] if before else 0
 
 

@@ -1,7 +1,8 @@
 """Copies between the caller's memory and the device: direct or staged.
 
 The device reads and writes page-locked memory itself. Other memory goes through a stage
-(stages.py), whose threads copy in both directions while the calling thread launches kernels.
+(native_stage.py), whose threads copy in both directions while the calling thread launches kernels.
+Without a C library the driver copies it, in the calling thread.
 """
 
 from collections.abc import Sequence
@@ -9,9 +10,8 @@ from typing import Any
 
 from wavetrim.kernels.events import EventPool, find_runtime
 from wavetrim.kernels.transfer.copies import DirectCopy, OperandPart, PendingCopy
-from wavetrim.kernels.transfer.direct import Transfers
-from wavetrim.kernels.transfer.native_stage import NativeStage
-from wavetrim.kernels.transfer.stages import CopyRequest, PageableStage, Stage
+from wavetrim.kernels.transfer.native_stage import CopyRequest, NativeStage
+from wavetrim.kernels.transfer.transfers import Transfers
 from wavetrim.native.pool import ThreadPool
 
 
@@ -19,37 +19,30 @@ class Staging:
     """The copies of a pipeline: a stream for each direction, and a stage once one is needed.
 
     Args:
-        pool: Copy threads; None to use CUDA's pageable copies.
+        pool: Copy threads; None if there is no C library.
         events: Pool of events.
 
     Attributes:
-        in_stream: CuPy's stream of the transfers to the device.
-        out_stream: That of the transfers from the device.
+        awake: Whether waiting for transfers polls all the time.
     """
 
     def __init__(self, pool: ThreadPool | None, events: EventPool) -> None:
-        import cupy
-
-        self.in_stream = cupy.cuda.Stream(non_blocking=True)
-        self.out_stream = cupy.cuda.Stream(non_blocking=True)
-        self._pool = pool
-        self._events = events
-        self._stage: Stage | None = None
-        self._inward, self._outward = Transfers(self.in_stream), Transfers(self.out_stream)
+        self._pool, self._events = pool, events
+        self._stage: NativeStage | None = None
+        self._inward, self._outward = Transfers(inwards=True), Transfers(inwards=False)
         runtime = find_runtime()
         self._record, self._wait = runtime.eventRecord, runtime.streamWaitEvent
-        self._awake = False
-        self._streams = False
+        self.awake = False
 
-    def prepare(self, *, awake: bool, streams: bool) -> None:
-        """Set how the copies of the next product are made.
+    @property
+    def in_stream(self) -> Any:
+        """CuPy's stream of the transfers to the device."""
+        return self._inward.stream
 
-        Args:
-            awake: Whether waiting for transfers polls all the time.
-            streams: Whether staged copies to the device bypass the caches.
-        """
-        self._awake = awake
-        self._streams = streams
+    @property
+    def out_stream(self) -> Any:
+        """CuPy's stream of the transfers from the device."""
+        return self._outward.stream
 
     def copy_in(self, parts: Sequence[OperandPart], after: Any) -> list[PendingCopy]:
         """Copy matrices to the device.
@@ -61,24 +54,15 @@ class Staging:
         direct = [part for part in parts if part.operand.is_pinned]
         copies: list[PendingCopy] = []
         if direct:
-            start = self._begin(self.in_stream, after)
-            for part in direct:
-                operand, layout = part.operand, part.layout
-                self._inward.copy_in(part.find_address(), operand.pitch_bytes, layout)
-            copies.append(self._end(self.in_stream, start, outwards=False))
-        if len(direct) < len(parts):
-            staged = (part for part in parts if not part.operand.is_pinned)
-            copies += [self._stage_copy(part, after, inwards=True) for part in staged]
-        return copies
+            copies.append(self._copy_directly(self._inward, direct, after))
+        staged = (part for part in parts if not part.operand.is_pinned)
+        return copies + [self._copy_staged(self._inward, part, after) for part in staged]
 
     def copy_out(self, part: OperandPart, after: Any) -> PendingCopy:
         """Copy a matrix from the device after the CUDA event `after`."""
-        operand, layout = part.operand, part.layout
-        if not operand.is_pinned:
-            return self._stage_copy(part, after, inwards=False)
-        start = self._begin(self.out_stream, after)
-        self._outward.copy_out(layout, part.find_address(), operand.pitch_bytes)
-        return self._end(self.out_stream, start, outwards=True)
+        if part.operand.is_pinned:
+            return self._copy_directly(self._outward, [part], after)
+        return self._copy_staged(self._outward, part, after)
 
     def finish(self) -> None:
         """Wait for all requests of the stage, and raise the first error."""
@@ -96,29 +80,36 @@ class Staging:
             self._stage.close()
             self._stage = None
 
-    def _begin(self, stream: Any, after: Any) -> Any:
-        """Enqueue the wait for `after` and the start event of transfers, which is returned."""
-        if after is not None:
-            self._wait(stream.ptr, after.ptr)
-        start = self._events.take()
-        self._record(start.ptr, stream.ptr)
-        return start
+    def _copy_directly(
+        self, transfers: Transfers, parts: Sequence[OperandPart], after: Any
+    ) -> DirectCopy:
+        """Enqueue the transfers of matrices in page-locked memory."""
+        start = self._begin(transfers, after)
+        for part in parts:
+            transfers.enqueue(part.layout, part.find_address(), part.operand.pitch_bytes)
+        end = self._mark(transfers)
+        return DirectCopy(start, end, outwards=not transfers.inwards, awake=self.awake)
 
-    def _end(self, stream: Any, start: Any, *, outwards: bool) -> DirectCopy:
-        """Enqueue the end event of transfers."""
-        end = self._events.take()
-        self._record(end.ptr, stream.ptr)
-        return DirectCopy(start, end, outwards=outwards, awake=self._awake)
-
-    def _stage_copy(self, part: OperandPart, after: Any, *, inwards: bool) -> PendingCopy:
-        if self._stage is None:  # opened on first use, because locking slabs takes time
-            self._stage = self._open_stage()
-        start, end = self._events.take(), self._events.take()
-        return self._stage.send(
-            CopyRequest(part.view(), part.layout, inwards, after, start, end, self._streams)
-        )
-
-    def _open_stage(self) -> Stage:
+    def _copy_staged(self, transfers: Transfers, part: OperandPart, after: Any) -> PendingCopy:
+        """Copy a matrix in pageable memory."""
         if self._pool is None:
-            return PageableStage(self._inward, self._outward)
-        return NativeStage(self._pool, self.in_stream, self.out_stream)
+            start = self._begin(transfers, after)
+            transfers.copy_pageable(part.view(), part.layout)
+            return DirectCopy(start, self._mark(transfers), outwards=False, awake=False)
+        if self._stage is None:  # opened on first use, because locking slabs takes time
+            self._stage = NativeStage(self._pool, self.in_stream, self.out_stream)
+        start, end = self._events.take(), self._events.take()
+        request = CopyRequest(part.view(), part.layout, transfers.inwards, after, start, end)
+        return self._stage.send(request)
+
+    def _begin(self, transfers: Transfers, after: Any) -> Any:
+        """Enqueue the wait for `after` and the event before transfers, which is returned."""
+        if after is not None:
+            self._wait(transfers.stream.ptr, after.ptr)
+        return self._mark(transfers)
+
+    def _mark(self, transfers: Transfers) -> Any:
+        """Record the next event."""
+        event = self._events.take()
+        self._record(event.ptr, transfers.stream.ptr)
+        return event

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from wavetrim.kernels.catalog import find_kernel
-from wavetrim.kernels.pipeline.host_product import GpuTimings
+from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.spec import KernelSpec
@@ -173,11 +173,11 @@ def _run_kernel(
     cut: Cut,
 ) -> tuple[GpuTimings, ...]:
     """Timings of all runs but the first, which compiles; C is restored before each run."""
-    a, b, c = operands
+    product = HostProduct(spec, *operands, beta=1.0, timed=True)
     runs = []
     for _ in range(RUNS + 1):
-        c[...] = before
-        runs.append(pipeline.multiply(spec, a, b, c, cut=cut, beta=1.0, timed=True))
+        product.c[...] = before
+        runs.append(pipeline.multiply(product, cut))
     return tuple(runs[1:])
 
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from wavetrim.cpu.products import Matrix
 from wavetrim.kernels.catalog import find_kernel, list_kernels
+from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.timing.whole_tiles import KernelProbe
@@ -207,7 +208,9 @@ def _time_cut(bench: GpuBench, memory: Memory, shape: tuple[int, int, int], pane
     cut = Cut(first_rows=m // panels, panel_rows=m // panels, depth=k)
     pipeline = bench.executor.gpus.pipelines[0]
 
+    product = HostProduct(kernel, a, b, c)
+
     def run() -> None:
-        pipeline.multiply(kernel, a, b, c, cut=cut)
+        pipeline.multiply(product, cut)
 
     return repeat(lambda: time_call(run), _SECONDS)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wavetrim.kernels.device import DeviceInfo, explain_no_devices
-from wavetrim.kernels.readings import open_readings
+from wavetrim.kernels.nvml import open_readings
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.conversation import Channel, Conversation
 from wavetrim.scheduler.engine.process import EngineOptions, open_devices, prepare_process

@@ -12,7 +12,7 @@ from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.kernels.pipeline.direct_path import DirectProduct
-from wavetrim.kernels.pipeline.host_product import GpuTimings
+from wavetrim.kernels.pipeline.host_product import NO_GPU_HOOKS, GpuHooks, GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.kernels.pipeline.team import Team, TeamPart
@@ -23,7 +23,7 @@ from wavetrim.scheduler.execution.product import (
     PlannedProduct,
     raise_translated,
 )
-from wavetrim.scheduler.execution.rows import RowReports
+from wavetrim.scheduler.execution.rows import NO_HOOKS, RowReports
 from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
 from wavetrim.scheduler.planning.plan import Plan
 
@@ -137,24 +137,11 @@ class Gpus:
         return self._multiply_alone(product, position)
 
     def _multiply_alone(self, product: PlannedProduct, position: int) -> GpuTimings:
-        plan, hooks = product.plan, product.hooks
-        assert plan.spec is not None, "a plan with GPU rows names a kernel"
-        reports = RowReports(plan.problem.m, hooks)
-
-        def count_rows(rows: float) -> None:
-            if watched is not None:
-                watched.note_progress()
-            reports.add("gpu", rows)
-
-        is_watched = self._watchdog is not None and not plan.is_short
+        plan, pipeline = product.plan, self.pipelines[position]
         with self.watch(plan.uncorrected.total_seconds) as watched:
-            return self.pipelines[position].multiply(
-                plan.spec, product.a, product.b, product.c,
-                cut=plan.gpu_parts[0].cut, alpha=product.alpha, beta=product.beta,
-                progress=count_rows if is_watched or hooks.progress is not None else None,
-                cancelled=hooks.cancelled, sms=plan.sms, timed=product.timed,
-                final=reports.open_gpu(0, 0), b_key=product.b_key,
-            )  # fmt: skip
+            hooks = _find_gpu_hooks(product, None if plan.is_short else watched)
+            rows = product.take_gpu_rows(hooks, pipeline.residents.use(product.b_key))
+            return pipeline.multiply(rows, plan.gpu_parts[0].cut)
 
     def find_missing(self, key: str, positions: Sequence[int]) -> tuple[int, ...]:
         """The positions of the GPUs that do not have this B."""
@@ -207,3 +194,18 @@ class Gpus:
             thread.close()
         for pipeline in self.pipelines:
             pipeline.close()
+
+
+def _find_gpu_hooks(product: PlannedProduct, watched: Watched | None) -> GpuHooks:
+    """The hooks of a product on one GPU, which tell those of the run, and the watchdog."""
+    hooks = product.hooks
+    if hooks is NO_HOOKS and watched is None:
+        return NO_GPU_HOOKS
+    reports = RowReports(product.plan.problem.m, hooks)
+
+    def count_rows(rows: float) -> None:
+        if watched is not None:
+            watched.note_progress()
+        reports.add("gpu", rows)
+
+    return GpuHooks(count_rows, reports.open_gpu(0, 0), hooks.cancelled)

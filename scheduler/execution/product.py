@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from wavetrim.cpu.errors import CpuError, ProductCancelled
 from wavetrim.kernels.errors import DeviceFailure, KernelsError, PipelineCancelled
+from wavetrim.kernels.pipeline.host_product import NO_GPU_HOOKS, GpuHooks, HostProduct
+from wavetrim.kernels.pipeline.resident_cache import Resident
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
 from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks
 from wavetrim.scheduler.planning.plan import Plan
@@ -39,6 +41,18 @@ class PlannedProduct(NamedTuple):
     hooks: Hooks = NO_HOOKS
     timed: bool = False
     b_key: str | None = None
+
+    def take_gpu_rows(
+        self, hooks: GpuHooks = NO_GPU_HOOKS, resident_b: Resident | None = None
+    ) -> HostProduct:
+        """The rows of all GPUs, with what they call, and B if it is on the GPU."""
+        plan, a, c = self.plan, self.a, self.c
+        assert plan.spec is not None, "a plan with GPU rows names a kernel"
+        if plan.f:
+            a, c = a[: plan.gpu_rows], c[: plan.gpu_rows]
+        return HostProduct(
+            plan.spec, a, self.b, c, self.alpha, self.beta, hooks, resident_b, self.timed, plan.sms
+        )
 
 
 def check_operands(plan: Plan, a: Matrix, b: Matrix, c: Matrix) -> None:

@@ -13,13 +13,12 @@ from typing import Final
 
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.errors import PipelineCancelled
-from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
-from wavetrim.kernels.pipeline.team import Listener
+from wavetrim.kernels.pipeline.host_product import GpuHooks, GpuTimings
+from wavetrim.kernels.pipeline.team import Team, TeamPart
 from wavetrim.scheduler.execution.gpus import Gpus
 from wavetrim.scheduler.execution.product import CANCELLATIONS, PlannedProduct
 from wavetrim.scheduler.execution.rows import RowReports
 from wavetrim.scheduler.execution.watchdog import Watched
-from wavetrim.scheduler.planning.gpu_rows import GpuPart
 from wavetrim.scheduler.planning.plan import SHORT_SECONDS
 from wavetrim.scheduler.planning.team import LONG_SECONDS
 
@@ -92,64 +91,48 @@ class Execution:
         nothing of the host: other threads would begin 0.1 ms later, and take the interpreter's lock
         for their reports. Staged copies always need the host.
         """
-        plan = self._plan
+        plan, team = self._plan, self._gpus.find_team(self._plan)
         is_enqueued = plan.uncorrected.total_seconds < LONG_SECONDS or plan.exchanges
         if is_enqueued and plan.problem.memory == "pinned":
-            finish = self._enqueue_team()
+            finish = self._enqueue(team)
             if finish is not None:
                 return [partial(self._await_gpu_rows, finish)]
         self._begun = [threading.Event() for _ in self._parts]
         return [
-            self._gpus.threads[part.position].submit(self._compute_gpu_rows, number).result
-            for number, part in enumerate(self._parts)
+            self._gpus.threads[planned.position].submit(self._compute_gpu_rows, number, part).result
+            for number, (planned, part) in enumerate(zip(self._parts, team.parts, strict=True))
         ]
 
-    def _enqueue_team(self) -> Callable[[], list[GpuTimings]] | None:
+    def _enqueue(self, team: Team) -> Callable[[], list[GpuTimings]] | None:
         """Enqueue all GPU parts at once; None if one of them needs the host meanwhile.
 
         They cannot be cancelled once they are enqueued.
         """
-        product, plan = self._product, self._plan
+        product = self._product
         if self._is_cancelled():
             raise PipelineCancelled("the product was cancelled before it began")
-        assert plan.spec is not None, "a plan with GPU rows names a kernel"
-        listeners = []
+        hooks = []
         if product.hooks.progress is not None or product.hooks.final is not None:
-            listeners = [
-                Listener(self._count_rows_of(part), self._open_final(number))
-                for number, part in enumerate(self._parts)
-            ]
-        rows = slice(plan.gpu_rows)
-        return self._gpus.find_team(plan).enqueue(
-            HostProduct(
-                plan.spec, product.a[rows], product.b, product.c[rows],
-                product.alpha, product.beta, sms=plan.sms, timed=product.timed,
-            ),
-            b_key=product.b_key, listeners=listeners,
-        )  # fmt: skip
+            hooks = [self._find_hooks(number) for number in range(len(self._parts))]
+        return team.enqueue(product.take_gpu_rows(), b_key=product.b_key, hooks=hooks)
 
     def _await_gpu_rows(self, finish: Callable[[], list[GpuTimings]]) -> list[GpuTimings]:
         """Wait for parts that are enqueued."""
         with self._gpus.watch(self._plan.uncorrected.total_seconds):
             return finish()
 
-    def _compute_gpu_rows(self, number: int) -> list[GpuTimings]:
+    def _compute_gpu_rows(self, number: int, part: TeamPart) -> list[GpuTimings]:
         """Compute a part in its GPU's thread."""
-        product, plan = self._product, self._plan
-        part, begun = self._parts[number], self._begun[number]
-        assert plan.spec is not None, "a plan with GPU rows names a kernel"
-        rows, columns = _slice(part.rows), _slice(part.columns)
+        begun = self._begun[number]
         started = time.perf_counter()
         try:
-            with self._gpus.watch(plan.uncorrected.total_seconds) as watched:
-                timings = self._gpus.pipelines[part.position].multiply(
-                    plan.spec, product.a[rows], product.b[:, columns], product.c[rows, columns],
-                    cut=part.cut, alpha=product.alpha, beta=product.beta, sms=plan.sms,
-                    progress=self._count_rows_of(part, watched),
-                    cancelled=self._is_cancelled,
-                    copiers=self._count_copiers(), begun=begun.set,
-                    final=self._open_final(number), timed=product.timed, b_key=product.b_key,
-                )  # fmt: skip
+            with self._gpus.watch(self._plan.uncorrected.total_seconds) as watched:
+                hooks = self._find_hooks(number, watched)
+                hooks = hooks._replace(cancelled=self._is_cancelled, begun=begun.set)
+                resident_b = part.pipeline.residents.use(self._product.b_key)
+                rows = self._product.take_gpu_rows(hooks, resident_b)
+                piece = part.take_from(rows)._replace(copiers=self._count_copiers())
+                timings = part.pipeline.multiply(piece, part.cut)
         except BaseException:
             self._stop.set()
             raise
@@ -161,24 +144,21 @@ class Execution:
         """Threads for each GPU's staged copies."""
         return max(1, self._plan.copiers // len(self._parts))
 
-    def _open_final(self, number: int) -> Callable[[range], None] | None:
-        """Callback for a part's final rows; None if other GPUs write other columns of them."""
-        if self._plan.divides_columns:
-            return None
-        return self._reports.open_gpu(number, self._parts[number].rows.start)
+    def _find_hooks(self, number: int, watched: Watched | None = None) -> GpuHooks:
+        """What a GPU part calls for its rows, in its share of the columns.
 
-    def _count_rows_of(
-        self, part: GpuPart, watched: Watched | None = None
-    ) -> Callable[[float], None]:
-        """Callback for rows that a GPU has finished, in its share of the columns."""
-        share = len(part.columns) / self._plan.problem.n
+        No rows are final where other GPUs write other columns of them.
+        """
+        plan, part = self._plan, self._parts[number]
+        share = len(part.columns) / plan.problem.n
 
         def count(rows: float) -> None:
             if watched is not None:
                 watched.note_progress()
             self._reports.add("gpu", share * rows)
 
-        return count
+        final = None if plan.divides_columns else self._reports.open_gpu(number, part.rows.start)
+        return GpuHooks(count, final)
 
     def _count_threads(self) -> int:
         """Threads of the CPU part: enough to end with the GPU part. Other cores copy."""
@@ -214,10 +194,6 @@ class Execution:
     def _is_cancelled(self) -> bool:
         cancelled = self._product.hooks.cancelled
         return self._stop.is_set() or (cancelled is not None and cancelled())
-
-
-def _slice(part: range) -> slice:
-    return slice(part.start, part.stop)
 
 
 def _find_cause(failures: list[BaseException]) -> BaseException:

@@ -5,7 +5,7 @@ process, which `process` creates, ends, and replaces in forked processes. `plan`
 `empty` creates arrays that the GPU reads itself.
 
 NumPy computes products of the CPU alone that need no plan, in several threads at once; a fork waits
-for all of them. All other products are planned and run one at a time (`planned`),
-by an executor that the first of them creates; one whose like a GPU has computed before needs
+for all of them. All other products are planned and run one at a time (`planned`), by an executor
+that the first of them creates. Beside a GPU, one whose like was computed before (`known`) needs
 neither NumPy's rules nor a plan. BLAS gets its threads back between products.
 """

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 from weakref import WeakSet
 
 import numpy as np
@@ -27,9 +27,18 @@ from wavetrim.kernels.device import (
 from wavetrim.scheduler.errors import PlanError
 
 if TYPE_CHECKING:
+    from wavetrim.scheduler.local.known import KnownProducts
     from wavetrim.scheduler.local.planned import PlannedProducts
 
 Matrix = NDArray[Any]
+
+LEAST_PLANNED_TERMS: Final = 1 << 19
+"""Terms, M N K, below which no GPU is asked for: a core takes about 10 µs, a GPU's call 30. Chosen:
+to find a plan would take longer than the product."""
+
+Condition = Literal["quiet", "contended", "crowded"]
+"""Who has the cores: "contended" if other threads want them, and "crowded" if products of NumPy
+lose them as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +127,7 @@ class LocalMachine:
         thread_locks: A lock for each thread, taken while it calls BLAS outside `lock`.
         numpy: Products of NumPy.
         spinning: Other threads of this process that are busy between products.
-        known: What runs products whose way to the GPU is known; None before the first.
+        known: Products whose way is known; None without a GPU, and before a product was planned.
         has_gpu: Whether there is a usable GPU.
         has_ended: Whether the interpreter exits: neither threads nor GPUs are used any more.
     """
@@ -132,7 +141,7 @@ class LocalMachine:
         self.spinning = SpinningThreads()
         self.thread_locks = ThreadLocks()
         self._planned: PlannedProducts | None = None
-        self.known: PlannedProducts | None = None
+        self.known: KnownProducts | None = None
         self._left: set[threading.Thread] = set()
 
     @property
@@ -159,13 +168,22 @@ class LocalMachine:
             reason = "the interpreter exits" if self.has_ended else explain_no_devices(choice)
             raise PlanError("device", device, f'None or "cpu": {reason}')
 
-    def suits_numpy(self, m: int, n: int, k: int, dtype: np.dtype[Any]) -> bool:
+    def find_condition(self) -> Condition:
+        """Who has the cores now, as the latest products showed."""
+        if self.numpy.is_crowded:
+            return "crowded"
+        is_crowded = self._planned is not None and self._planned.is_crowded
+        return "contended" if is_crowded or self.spinning.are_there() else "quiet"
+
+    def suits_numpy(
+        self, m: int, n: int, k: int, dtype: np.dtype[Any], condition: Condition
+    ) -> bool:
         """Whether NumPy is to compute a large product of the CPU alone.
 
         Threads of BLAS that spin afterwards take the cores from copies to a GPU. So where there is
         one NumPy computes it only while others have the cores, or BLAS's threads spin anyway.
         """
-        if self.has_gpu and not (self.numpy.is_crowded or self.planned.is_crowded):
+        if self.has_gpu and condition == "quiet":
             return False
         return self.numpy.suit(m, n, k, dtype)
 

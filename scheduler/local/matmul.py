@@ -8,7 +8,7 @@ other threads.
 from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,12 @@ from wavetrim.scheduler.local.arrays import (
     read_array,
     read_factor,
 )
-from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
+from wavetrim.scheduler.local.machine import (
+    LEAST_PLANNED_TERMS,
+    Condition,
+    LocalMachine,
+    LocalOptions,
+)
 from wavetrim.scheduler.local.process import find_known, find_machine
 from wavetrim.scheduler.local.stacks import Matrices, StackProblem, find_stack_problem, unstack
 from wavetrim.scheduler.options import (
@@ -40,13 +45,10 @@ from wavetrim.scheduler.options import (
 from wavetrim.scheduler.problem import GemmProblem, Memory
 
 if TYPE_CHECKING:
+    from wavetrim.scheduler.local.known import ProductKind
     from wavetrim.scheduler.planning.plan import Plan
 
 Array: TypeAlias = NDArray[Any]
-
-_LEAST_PLANNED_TERMS: Final = 1 << 19
-"""Terms, M N K, below which no GPU is asked for: a core takes about 10 µs, a GPU's call 30. Chosen:
-to find a plan would take longer than the product."""
 
 
 class _Product(NamedTuple):
@@ -59,6 +61,7 @@ class _Product(NamedTuple):
         beta: Factor of C; 0 without C.
         options: Options of the plan.
         device: None, "cpu" or "gpu".
+        kind: Its kind, if the next products of that kind may take the same way.
     """
 
     problem: StackProblem
@@ -67,6 +70,12 @@ class _Product(NamedTuple):
     beta: float
     options: PlanOptions
     device: str | None
+    kind: "ProductKind | None"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether NumPy computes it by BLAS."""
+        return self.alpha == 1 and self.beta == 0 and self.dtype in BLAS_DTYPES
 
 
 def multiply(
@@ -88,10 +97,11 @@ def multiply(
 
     `read_options` is called for the machine's options where it is not there yet.
     """
+    asked = None
     if accuracy is c is device is devices is None and not verify and (known := find_known()):
-        found = known.multiply_known(a, b, out, alpha=alpha, beta=beta, f=f)
-        if found is not None:
-            return found
+        asked = known.ask(a, b, out, alpha=alpha, beta=beta, f=f)
+        if asked is not None and known.multiply(asked):
+            return asked.c
     left, right = read_array("a", a), read_array("b", b)
     problem = find_stack_problem(left.shape, right.shape)
     dtype = find_dtype(left.dtype, right.dtype, c)
@@ -105,7 +115,8 @@ def multiply(
         machine.check_device(device)
     is_free = accuracy is devices is None and isinstance(f, str) and f == "auto"
     options = NO_OPTIONS if is_free else _read_options(f, accuracy, devices)
-    product = _Product(problem, dtype, alpha, beta, options, device)
+    kind = asked.kind if asked is not None and left is a and right is b and alpha != 0 else None
+    product = _Product(problem, dtype, alpha, beta, options, device, kind)
     result = _find_result(out, product, left, right, addend)
     if verify:
         _compute_and_verify(machine, product, left, right, result)
@@ -153,25 +164,28 @@ def _compute(
         return
     fold = options.f == "auto"  # a given F applies to each matrix
     rows = problem.rows if fold and problem.shares_b else problem.m
-    first, parts = None, None
-    is_tiny = device is None and rows * problem.n * problem.k < _LEAST_PLANNED_TERMS
+    first, parts, kind = None, None, product.kind
+    condition: Condition = "quiet"
+    is_tiny = device is None and rows * problem.n * problem.k < LEAST_PLANNED_TERMS
     if machine.has_gpu and device != "cpu" and not is_tiny:
         parts = unstack(left, right, result, problem, fold=fold)
         first = next(parts)
         parts = chain([first], parts)
+        condition = (kind and kind.condition) or machine.find_condition()
     has_choice = first is not None or options is not NO_OPTIONS
-    plan = _choose_plan(machine, product, rows, first) if has_choice else None
+    plan = _choose_plan(machine, product, rows, first, condition) if has_choice else None
     is_of_cpu = plan is None or plan.gpu_rows == 0
-    if is_of_cpu and _compute_by_numpy(machine, product, rows, (left, right, result)):
+    if is_of_cpu and _compute_by_numpy(machine, product, rows, (left, right, result), condition):
+        if kind is not None and machine.known is not None and product.is_plain:
+            machine.known.keep_numpy(kind)
         return
-    plan = plan or _choose_plan(machine, product, rows, first)
+    plan = plan or _choose_plan(machine, product, rows, first, condition)
     # A GPU reads any strides; a CPU part is slow if BLAS cannot read an operand.
     lay_out = np.asarray if is_integer(product.dtype) or not plan.f else _lay_out
     for a, b, c in parts or unstack(left, right, result, problem, fold=fold):
         machine.planned.run(plan, lay_out(a), lay_out(b), c, alpha=product.alpha, beta=product.beta)
-    is_usual = options is NO_OPTIONS and device is None and product.beta == 0
-    if is_usual and product.alpha != 0 and left.ndim == right.ndim == 2:
-        machine.planned.keep_way(plan, left, right, product.alpha)
+    if kind is not None and machine.known is not None:
+        machine.known.keep_plan(kind, plan)
 
 
 def _compute_alone(product: _Product, left: Array, right: Array, result: Array) -> None:
@@ -185,7 +199,11 @@ def _compute_alone(product: _Product, left: Array, right: Array, result: Array) 
 
 
 def _choose_plan(
-    machine: LocalMachine, product: _Product, rows: int, first: Matrices | None
+    machine: LocalMachine,
+    product: _Product,
+    rows: int,
+    first: Matrices | None,
+    condition: Condition,
 ) -> "Plan":
     """The plan of products of this many rows.
 
@@ -194,6 +212,7 @@ def _choose_plan(
         product: The product.
         rows: Rows of each product, of all matrices of a stack that share B.
         first: The first product's matrices, where a GPU may read them.
+        condition: Who has the cores.
     """
     memory: Memory = "pageable"
     if first is not None:
@@ -202,28 +221,35 @@ def _choose_plan(
         memory = "pinned" if all(map(is_pinned, first)) else "pageable"
     sizes, dtype = product.problem, DTYPE_NAMES[product.dtype]
     problem = _find_problem(rows, sizes.n, sizes.k, dtype, memory)
-    return machine.planned.choose(problem, product.options, product.device)
+    return machine.planned.choose(problem, product.options, product.device, condition)
 
 
 _find_problem = lru_cache(maxsize=1024)(GemmProblem)
 
 
 def _compute_by_numpy(
-    machine: LocalMachine, product: _Product, rows: int, matrices: Matrices
+    machine: LocalMachine,
+    product: _Product,
+    rows: int,
+    matrices: Matrices,
+    condition: Condition,
 ) -> bool:
     """Compute a product of the CPU alone by NumPy; False, with nothing done, if it is slower."""
     sizes, dtype, alpha, beta = product.problem, product.dtype, product.alpha, product.beta
     left, right, result = matrices
-    is_plain = alpha == 1 and beta == 0 and dtype in BLAS_DTYPES
     if is_small(rows, sizes.n, sizes.k, DTYPE_NAMES[dtype]):
-        if is_plain and machine.numpy.is_crowded:
+        if product.is_plain and machine.numpy.is_crowded:
             machine.multiply_by_numpy(left, right, result)
         else:
             with machine.enter_thread():
                 multiply_alone(left, right, result, alpha=alpha, beta=beta)
         return True
     is_matrix = not (sizes.stack or sizes.a_is_vector or sizes.b_is_vector)
-    suits = is_plain and is_matrix and machine.suits_numpy(rows, sizes.n, sizes.k, dtype)
+    suits = (
+        product.is_plain
+        and is_matrix
+        and machine.suits_numpy(rows, sizes.n, sizes.k, dtype, condition)
+    )
     if suits:
         machine.multiply_by_numpy(_lay_out(left), _lay_out(right), result)
     return suits

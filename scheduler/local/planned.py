@@ -1,29 +1,22 @@
-"""Products that are planned: an executor, its profiles and plans, for a caller's own process.
-
-NumPy's rules and the look-up of a plan take some 50 µs among other work, as much as a small product
-of a GPU. So the way that a product took is kept by shape, type and memory, and the next of its kind
-takes it at once.
-"""
+"""Products that are planned: an executor, its profiles and plans, for a caller's own process."""
 
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.cpu.threads import blas_limit
-from wavetrim.kernels.last_used import LastUsed
 from wavetrim.kernels.pipeline.direct_path import DirectProduct
 from wavetrim.kernels.pipeline.straight import StraightProduct
-from wavetrim.kernels.transfer.pinned import locate
 from wavetrim.scheduler.calibration.cpu import open_profiles
 from wavetrim.scheduler.errors import ExecutionError, PlanError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.product import raise_translated
 from wavetrim.scheduler.execution.rows import Hooks
+from wavetrim.scheduler.local.known import KnownProducts
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.plan import Plan
@@ -32,17 +25,10 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import find_profile
 
 if TYPE_CHECKING:
-    from wavetrim.scheduler.local.machine import LocalMachine
+    from wavetrim.scheduler.local.machine import Condition, LocalMachine
 
 Matrix = NDArray[Any]
 T = TypeVar("T")
-
-_KEPT: Final = 512
-"""Kinds of products whose way is kept; chosen, to bound host memory."""
-
-_CHOSEN_ANEW: Final = 8
-"""One of this many products is treated as if it were new: its time is noted, and it may get another
-plan. Chosen."""
 
 
 class PlannedProducts:
@@ -61,26 +47,29 @@ class PlannedProducts:
         self._profiles = open_profiles(self._executor, options.profile_dir, lock=machine.lock)
         self._plans = PlanCache()
         self._hooks = Hooks(cancelled=lambda: machine.has_ended)
-        self._known = LastUsed[tuple[object, ...], StraightProduct | DirectProduct](_KEPT)
-        self._known_runs = 0
         self._is_running = False
+        if machine.has_gpu:
+            machine.known = KnownProducts(machine, self)
 
     @property
     def is_crowded(self) -> bool:
-        """Whether other threads want the cores, as the latest products showed."""
-        return self._executor.is_crowded or self._machine.spinning.are_there()
+        """Whether other threads want the cores, as the latest products here showed."""
+        return self._executor.is_crowded
 
     def find_profile(self, *, cpu_only: bool = False) -> MachineProfile:
         """The profile of this machine, or of its CPU alone."""
         return self._profiles.find("cpu" if cpu_only else None)
 
-    def choose(self, problem: GemmProblem, options: PlanOptions, device: str | None) -> Plan:
+    def choose(
+        self, problem: GemmProblem, options: PlanOptions, device: str | None, condition: "Condition"
+    ) -> Plan:
         """The plan of a product on this machine.
 
         Args:
             problem: The product.
             options: Options of the plan.
             device: "cpu" or "gpu" to compute all rows there, unless F is given; None for the best.
+            condition: Who has the cores.
 
         Raises:
             PlanError: An option cannot be met, or the device does not exist.
@@ -93,17 +82,16 @@ class PlannedProducts:
         if options.f != "auto":
             return plan
         if device is None:
-            return self._adapt(plan, options)
+            return self._adapt(plan, options, condition)
         if plan.no_gpu_reason is not None:
             raise PlanError("device", device, f'None or "cpu": {plan.no_gpu_reason}')
         return self._plans.choose(problem, plan.profile, replace(options, f=0))
 
-    def _adapt(self, plan: Plan, options: PlanOptions) -> Plan:
+    def _adapt(self, plan: Plan, options: PlanOptions, condition: "Condition") -> Plan:
         """The plan, or another one for its product while other threads want the cores."""
-        numpy_has_cores = not self._machine.numpy.is_crowded
-        if numpy_has_cores and not self.is_crowded:
+        if condition == "quiet":
             return plan
-        f = plan.find_crowded_f(numpy_has_cores=numpy_has_cores)
+        f = plan.find_crowded_f(numpy_has_cores=condition != "crowded")
         if f == plan.f:
             return plan
         return self._plans.choose(plan.problem, plan.profile, replace(options, f=f))
@@ -125,47 +113,20 @@ class PlannedProducts:
                 which a signal handler or a finalizer has interrupted.
         """
         run = partial(self._executor.run, alpha=alpha, beta=beta, hooks=self._hooks)
-        self._run_alone(run, plan, a, b, c)
+        self.run_alone(run, plan, a, b, c)
 
-    def keep_way(self, plan: Plan, a: Matrix, b: Matrix, alpha: float) -> None:
-        """Let products like one that a GPU has computed take the same way at once."""
-        product = self._executor.gpus.find_product(plan, alpha)
-        if product is not None:
-            is_pinned = plan.problem.memory == "pinned"
-            self._known.keep((a.shape, b.shape, a.dtype, alpha, is_pinned), product)
-            self._machine.known = self
+    def find_product(self, plan: Plan, alpha: float) -> StraightProduct | DirectProduct | None:
+        """The product of a plan on a GPU, without checks and notes; as `Gpus.find_product`.
 
-    def multiply_known(
-        self, a: Any, b: Any, out: Any, *, alpha: Any, beta: Any, f: Any
-    ) -> Matrix | None:
-        """A product without C and options, in `out` or a new array, if its way is known.
-
-        None, with nothing done, if it is not.
-
-        Args:
-            a: The left operand.
-            b: The right operand.
-            out: Array for the result; None for a new one.
-            alpha: Factor of the product.
-            beta: Factor of C.
-            f: Rows that the CPU computes.
+        None, too, until enough of the plan's runs were noted to correct it.
         """
-        if not (type(a) is type(b) is np.ndarray and a.ndim == b.ndim == 2):
-            return None
-        is_usual = type(alpha) is type(beta) is float and beta == 0 and type(f) is str
-        if not (is_usual and f == "auto"):
-            return None
-        c = np.empty((a.shape[0], b.shape[1]), a.dtype) if out is None else out
-        if type(c) is not np.ndarray:
-            return None
-        addresses, are_locked = locate(a, b, c)
-        product = self._known.find((a.shape, b.shape, a.dtype, alpha, are_locked))
-        self._known_runs += 1
-        if product is None or self._known_runs % _CHOSEN_ANEW == 0:
-            return None
-        return c if self._run_alone(product.run, a, b, c, addresses) else None
+        return (
+            self._executor.gpus.find_product(plan, alpha)
+            if self._executor.has_learned(plan)
+            else None
+        )
 
-    def _run_alone(self, run: Callable[..., T], *arguments: Any) -> T:
+    def run_alone(self, run: Callable[..., T], *arguments: Any) -> T:
         """Run a product, while no other one runs."""
         machine = self._machine
         try:

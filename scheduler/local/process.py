@@ -18,7 +18,7 @@ from wavetrim.scheduler.errors import ForkedProcess
 from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
 
 if TYPE_CHECKING:
-    from wavetrim.scheduler.local.planned import PlannedProducts
+    from wavetrim.scheduler.local.known import KnownProducts
 
 FORKED: Final = (
     "this process was forked from one that used the GPU, and CUDA does not survive a fork; start "
@@ -92,8 +92,8 @@ class _Process:
             self._inherited.append(self._machine)
             self._machine = None
 
-    def find_known(self) -> "PlannedProducts | None":
-        """What runs products whose way to the GPU of this process is known; None without any."""
+    def find_known(self) -> "KnownProducts | None":
+        """The products of this process whose way is known; None without any."""
         machine = self._machine
         return None if machine is None or self._inherited else machine.known
 

@@ -76,26 +76,28 @@ def _outline(plan: Plan, part: GpuPart, first: int, last: int) -> str:
 
 
 def _draw_curve(plan: Plan) -> Iterator[str]:
-    """Seconds over F near the split: the GPUs' stairs, the CPU's line, and this F."""
+    """Seconds over F near the split: the GPUs' stairs, the CPU's line, this F, a refused split."""
     near, points = find_near_f(plan), describe_curve(plan)
     shown = [one for one in points if one["f"] <= near]
     high = 1.1 * max(plan.predicted.total_seconds, *(one["gpu_seconds"] for one in shown))
 
     def locate(f: int, seconds: float) -> tuple[float, float]:
-        left = _LEFT + _SIDE * f / near
-        return round(left, 1), round(_TOP + _SIDE * (1 - min(1.0, seconds / high)), 1)
+        return round(_LEFT + _SIDE * f / near, 1), round(_TOP + _SIDE * (1 - seconds / high), 1)
 
     yield _write(_LEFT, 14, f"Seconds over F, to {high:.3g} s")
     yield f'<path d="M{_LEFT} {_TOP}v{_SIDE}h{_SIDE}" fill="none" stroke="currentColor"/>'
-    for name, colour in (("gpu_seconds", _GPU), ("cpu_seconds", _CPU)):
-        (x, y), *others = (locate(one["f"], one[name]) for one in shown)
-        step = "H{}V{}" if colour is _GPU else "L{} {}"
+    for name, colour, step in (("gpu_seconds", _GPU, "H{}V{}"), ("cpu_seconds", _CPU, "L{} {}")):
+        (x, y), *others = (locate(one["f"], one[name]) for one in shown if one[name] <= high)
         path = f"M{x} {y}{''.join(step.format(*other) for other in others)}"
         yield f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
+    if plan.refused is not None:
+        x, y = locate(plan.refused.f, plan.refused.chosen_seconds)
+        yield _write(x - 4, y + 4, "◇")
     x, y = locate(plan.f, plan.predicted.total_seconds)
     yield f'<circle cx="{x}" cy="{y}" r="5"/>'
     legend = f'<tspan fill="{_GPU}">GPU</tspan> <tspan fill="{_CPU}">CPU</tspan>'
-    yield f'<text x="{_LEFT}" y="{_TOP + _SIDE + 18}">{legend}, F from 0 to {near}</text>'
+    refused = ", ◇ gains too little" if plan.refused else ""
+    yield f'<text x="{_LEFT}" y="{_TOP + _SIDE + 18}">{legend}, F to {near}{refused}</text>'
 
 
 def _write(x: float, y: float, text: str) -> str:

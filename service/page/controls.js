@@ -8,17 +8,18 @@ export function makeButton(text, onclick, properties = {}) {
   return make("button", { ...common, ...properties });
 }
 
-/** A drop-down list of [value, label]. */
+/** A drop-down list of values, or of [value, label]. */
 export function makeSelect(id, options, onchange, properties = {}) {
   const select = make("select", { id, onchange, ...properties });
   fillSelect(select, options);
   return select;
 }
 
-/** Replace the options of a list, or of a group in one, by [value, label]. */
+/** Replace the options of a list, or of a group in one. */
 export function fillSelect(list, options) {
+  const named = options.map((one) => (typeof one === "string" ? [one, one] : one));
   list.replaceChildren(
-    ...options.map(([value, label]) => make("option", { value, textContent: label })),
+    ...named.map(([value, label]) => make("option", { value, textContent: label })),
   );
 }
 

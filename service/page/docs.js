@@ -4,8 +4,8 @@ const FIRST = ["matmul", "jobs", "matrices", "plan"];
 
 const service = new URL(".", location.href).href;
 document.getElementById("call").textContent =
-  `cat A.npy B.npy | curl '${service}v1/matmul' -H 'Content-Type: application/x-npy' \\\n` +
-  "    --data-binary @- -o C.npy";
+  "cat A.npy B.npy | curl --data-binary @- \\\n" +
+  `    -H 'Content-Type: application/x-npy' \\\n    -o C.npy '${service}v1/matmul'`;
 
 const scheme = matchMedia("(prefers-color-scheme: dark)");
 const showScheme = () => document.documentElement.classList.toggle("dark-mode", scheme.matches);

@@ -7,7 +7,7 @@ import { RECORDED } from "./recorded.js";
 const DEFAULT_DEVICE = "T4";
 const DEFAULT_THREADS = 2;
 
-/** The machines to choose from, in groups: [group, [[value, label], …]]; `device` is chosen now. */
+/** The machines to choose from, in groups: [group, options]; `device` is chosen now. */
 export function listMachines(service, gpus, device) {
   const here = service.present ? [["here", "This machine"]] : [];
   if (gpus.length > 1)
@@ -17,11 +17,12 @@ export function listMachines(service, gpus, device) {
     ["typed", "A GPU typed in"],
     ["cpu", "No GPU"],
   ];
-  return [
-    ["Measured", here],
-    ["From data sheets", CATALOG.presets.map((name) => [name, name])],
+  const groups = [
+    ["Machines", here],
+    ["GPUs by their data sheets", CATALOG.presets],
     ["Others", others],
   ];
+  return groups.filter(([, machines]) => machines.length > 0);
 }
 
 /** Whether a state's machine is only a GPU, so that the state must have the CPU threads. */

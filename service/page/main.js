@@ -1,21 +1,21 @@
 /** The page's frame: its views, and the address. A view is added by a line in VIEWS.
  *
- * A view is `{ mount(root, frame), complete(state, frame) }`. `mount` returns `{ show(state),
- * close() }`: `show` is called for each new address, `close` before another view is shown.
- * `complete`, if there is one, fills in missing parts of an address; false if there were any.
- * `frame.go(changes)` changes the address, so the browser's Back button undoes it. Views with
- * `load` need a service, and are loaded when they are first shown.
+ * A view is a class, made with (root, frame). `show(state)` is called for each new address. It may
+ * have `draw()`, called when the page has another width, and `close()`, before another view is shown.
+ * Its static `complete(state, frame)`, if there is one, fills in missing parts of an address; false if
+ * there were any. `frame.go(changes)` changes the address, so the browser's Back button undoes it.
+ * Views with `load` need a service, and are loaded when they are first shown.
  */
 
 import { makeButton } from "./controls.js";
 import { make } from "./dom.js";
-import { EXPLORER } from "./explorer/view.js";
+import { Explorer } from "./explorer/view.js";
 import { tellError } from "./notice.js";
 import { Service } from "./service.js";
 import { readState, writeState } from "./state.js";
 
 const VIEWS = [
-  { id: "explorer", title: "Wave explorer", view: EXPLORER },
+  { id: "explorer", title: "Wave explorer", View: Explorer },
   { id: "jobs", title: "Jobs", load: () => import("./jobs/view.js") },
   { id: "storage", title: "Storage and devices", load: () => import("./storage/view.js") },
   { id: "ladder", title: "Ladder", load: () => import("./ladder/view.js") },
@@ -38,22 +38,22 @@ async function show() {
   const { hash } = location;
   const state = readState(hash);
   const entry = entries.find((one) => one.id === state.view) ?? entries[0];
-  let view;
+  let View;
   try {
-    view = entry.view ?? (await entry.load()).VIEW;
+    View = entry.View ?? (await entry.load()).View;
   } catch (error) {
     if (location.hash === hash) tellFailure(entry, error);
     return;
   }
-  const isComplete = await view.complete?.(state, frame);
+  const isComplete = await View.complete?.(state, frame);
   if (location.hash !== hash) return; // the address has changed meanwhile
   if (isComplete === false) history.replaceState(null, "", writeState(state));
   frame.state = state;
   addresses.set(entry.id, location.hash);
-  if (mounted?.view !== view) {
-    mounted?.close();
+  if (!(mounted instanceof View)) {
+    mounted?.close?.();
     root.replaceChildren();
-    mounted = { view, ...view.mount(root, frame) };
+    mounted = new View(root, frame);
     document.title = `${entry.title} · wavetrim`;
   }
   listViews(entry);
@@ -64,7 +64,7 @@ async function show() {
 
 /** Show that a view could not be loaded. */
 function tellFailure(entry, error) {
-  mounted?.close();
+  mounted?.close?.();
   mounted = null;
   const textContent = `${entry.title} cannot be shown: ${tellError(error)}`;
   root.replaceChildren(
@@ -103,5 +103,11 @@ document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();
   root.focus();
 });
+let width = root.clientWidth;
+new ResizeObserver(() => {
+  if (root.clientWidth === width) return;
+  width = root.clientWidth;
+  mounted?.draw?.();
+}).observe(root);
 window.addEventListener("hashchange", show);
 show();

@@ -7,9 +7,10 @@ import { KeyMissing } from "./service.js";
 /** What browsers call a lost connection, in messages of their TypeErrors. */
 const LOST = /fetch|network ?error|load failed|import(ing|ed)|input stream/i;
 
-/** An error in words; browsers' own messages on lost connections and files explain nothing. */
+/** An error in words; browsers' own messages on connections, files and JSON explain nothing. */
 export function tellError(error) {
   if (error.name === "NotReadableError") return "The file cannot be read. Choose it again.";
+  if (error instanceof SyntaxError) return "Something other than wavetrim answers, such as a proxy.";
   const isLost = error instanceof TypeError && LOST.test(error.message);
   const isLate = error instanceof DOMException; // such as a time-out
   return isLost || isLate ? "The service does not answer." : error.message;
@@ -53,8 +54,8 @@ function makeKeyForm(refused, use) {
   const input = make("input", { type: "password", id: "key", autocomplete: "off", required: true });
   const text =
     (refused ? "The key was refused. " : "") +
-    "It is kept in this tab only, until the tab is closed. " +
-    "The explorer's data sheets and measured machines need none.";
+    "It is kept in this tab only, until you close the tab. " +
+    "Exercises and measured products need no key.";
   const onsubmit = (event) => {
     event.preventDefault();
     use(input.value);

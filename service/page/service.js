@@ -62,7 +62,8 @@ export class Service {
     const problem = await readProblem(response);
     if (status === 422 && problem.field)
       throw new Refusal(problem.field, problem.value, problem.limit);
-    throw Object.assign(new Error(problem.detail ?? `${path}: ${status}`), { status });
+    const detail = problem.detail ?? `The service answers with an error (${status}).`;
+    throw Object.assign(new Error(detail), { status });
   }
 }
 

@@ -37,7 +37,7 @@ from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 
 multiply = GpuPipeline.multiply
 
-def multiply_after_fault(self, *operands, **settings):
+def multiply_after_fault(self, product, cut):
     for name, body in KERNELS.items():
         try:
             (FOLDER / name).rename(FOLDER / (name + ".met"))
@@ -45,9 +45,9 @@ def multiply_after_fault(self, *operands, **settings):
             continue
         import cupy
         kernel = cupy.RawKernel('extern "C" __global__ void fault() {' + body + "}", "fault")
-        with cupy.cuda.Device(self.device_index), self._staged.streams[1]:
+        with cupy.cuda.Device(self.device_index), self.compute_stream:
             kernel((1,), (1,), ())
-    return multiply(self, *operands, **settings)
+    return multiply(self, product, cut)
 
 GpuPipeline.multiply = multiply_after_fault
 '''

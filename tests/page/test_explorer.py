@@ -13,10 +13,8 @@ import numpy as np
 import pytest
 
 from docs.browser import Browser, Page
-from docs.explorer_pictures import PICTURES
 from tests.browsers import (
     SHOWN,
-    expect_picture,
     find_barriers,
     go,
     read_picture,
@@ -312,12 +310,6 @@ def test_the_single_file_is_accessible_on_narrow_and_wide_screens(
     show(page, f"{FILE}{address}")
     assert page.run("document.documentElement.scrollWidth") == width
     assert find_barriers(page) == []
-
-
-@pytest.mark.parametrize("name", PICTURES)
-def test_the_explorer_looks_as_in_the_documents(page: Page, name: str) -> None:
-    picture = PICTURES[name]
-    expect_picture(picture.take(page), picture.path)
 
 
 def test_the_key_is_asked_for_once_and_kept_in_the_tab(

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from docs.browser import Page
-from docs.page_pictures import drop_file
+from docs.pictures import drop_file
 from tests.browsers import show, show_anew
 from tests.matrices import make_matrix
 from tests.page.jobs import CARD, read

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from docs.browser import Page
-from docs.page_pictures import drop_file
+from docs.pictures import drop_file
 from tests.browsers import show, show_anew
 from tests.matrices import make_matrix
 from tests.page.jobs import LIVE, NOTICE, choose_file, multiply, read
@@ -87,21 +87,6 @@ def test_a_service_that_starts_again_during_the_job_does_not_end_the_form(
     server.restart()
     page.wait(f"{OUTCOME} || {ENDED}", seconds=60)
     assert page.run(OUTCOME).startswith("✓ Right")
-
-
-def test_a_service_that_stays_away_ends_the_form(
-    page: Page, start_server: Start, tmp_path: Path
-) -> None:
-    server = start_server()
-    server.wait_ready()
-    show(page, f"{server.url}/#view=jobs")
-    for name in "ab":
-        choose_file(page, name, tmp_path / f"{name}.npy", make_matrix(1000, 1000, "int64", seed=1))
-    multiply(page)
-    page.wait(f"{STEPS}.textContent.includes('is posted')")
-    server.kill()
-    page.run("performance.now = ((now) => () => 20 * now.call(performance))(performance.now); null")
-    page.wait(ENDED)
 
 
 def describe(*, shape: str = "(3, 3)", descr: str = "'<f8'", count: int = 9) -> bytes:

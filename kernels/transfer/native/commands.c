@@ -1,8 +1,6 @@
-// Command buffers: the copies, launches and events of a product, recorded once as data and submitted in one
-// call. Python would take longer to make these calls than the GPU takes for a small product.
+// Commands: the copies, launches and events of a product, recorded once as data and submitted in one call. Python would take longer to make these calls than the GPU takes for a small product.
 //
 // The calling thread calls the driver, in the binding's context; then it gets its own context back.
-#include "copies.h"
 #include "driver.h"
 
 #include <stdint.h>
@@ -10,8 +8,7 @@
 // As in kernels/gemm/prepared.py.
 enum { LAUNCH, CLEAR, MULTIPLY, COPY_IN, COPY_OUT, RECORD, WAIT, COPY_BETWEEN, WAIT_FOR_PEER };
 
-enum { OPERANDS = 3, QUEUES = 4, WORDS = 7 };  // as in kernels/pipeline/commands/submission.py and command_buffer.py
-enum { NAPPING, AWAKE };  // as in kernels/pipeline/commands/submission.py
+enum { OPERANDS = 3, QUEUES = 4, WORDS = 7 };  // as in kernels/pipeline/submission.py and commands.py
 
 typedef struct {
     int64_t kind;
@@ -39,54 +36,36 @@ typedef struct {
     int64_t pitches[OPERANDS];  // bytes from row to row there
 } Binding;
 
-// Padding between the rows of a buffer is not written: it may be another part of the same rows.
+// Padding between rows is not written: it may be another part of the same rows.
 static int copy_in(const int64_t* words, const Binding* binding, void* stream)
 {
-    const int64_t operand = words[0], rows = words[3], row_bytes = words[4];
-    const unsigned long long device = words[5];
-    const int64_t device_pitch = words[6], host_pitch = binding->pitches[operand];
-    const char* host = binding->hosts[operand] + words[1] * host_pitch + words[2];
-    if (rows == 1 || (host_pitch == device_pitch && device_pitch == row_bytes)) {
-        return driver.copy_in(device, host, rows * row_bytes, stream);
-    }
+    const int64_t operand = words[0], pitch = binding->pitches[operand];
     const Copy2D copy = {
-        .source_kind = ON_HOST, .source_host = host, .source_pitch = host_pitch,
-        .target_kind = ON_DEVICE, .target_device = device, .target_pitch = device_pitch,
-        .row_bytes = row_bytes, .rows = rows,
+        .source_kind = ON_HOST, .source_host = binding->hosts[operand] + words[1] * pitch + words[2],
+        .source_pitch = pitch, .target_kind = ON_DEVICE, .target_device = words[5], .target_pitch = words[6],
+        .row_bytes = words[4], .rows = words[3],
     };
     return copy_rows(&copy, stream);
 }
 
-// Padding between the caller's rows is not written.
 static int copy_out(const int64_t* words, const Binding* binding, void* stream)
 {
-    const int64_t operand = words[0], rows = words[3], row_bytes = words[4];
-    const unsigned long long device = words[5];
-    const int64_t device_pitch = words[6], host_pitch = binding->pitches[operand];
-    char* host = binding->hosts[operand] + words[1] * host_pitch + words[2];
-    if (rows == 1 || (host_pitch == device_pitch && device_pitch == row_bytes)) {
-        return driver.copy_out(host, device, rows * row_bytes, stream);
-    }
+    const int64_t operand = words[0], pitch = binding->pitches[operand];
     const Copy2D copy = {
-        .source_kind = ON_DEVICE, .source_device = device, .source_pitch = device_pitch,
-        .target_kind = ON_HOST, .target_host = host, .target_pitch = host_pitch,
-        .row_bytes = row_bytes, .rows = rows,
+        .source_kind = ON_DEVICE, .source_device = words[5], .source_pitch = words[6],
+        .target_kind = ON_HOST, .target_host = binding->hosts[operand] + words[1] * pitch + words[2],
+        .target_pitch = pitch, .row_bytes = words[4], .rows = words[3],
     };
     return copy_rows(&copy, stream);
 }
 
-// From another GPU's memory, with the same pitch. Rows without gaps are copied in one piece.
+// From another GPU's memory, with the same pitch.
 static int copy_between(const int64_t* words, void* stream)
 {
-    const unsigned long long source = words[0], target = words[1];
-    const int64_t rows = words[2], row_bytes = words[3], pitch = words[4];
-    if (rows == 1 || pitch == row_bytes) {
-        return driver.copy_between(target, source, rows * row_bytes, stream);
-    }
     const Copy2D copy = {
-        .source_kind = ON_DEVICE, .source_device = source, .source_pitch = pitch,
-        .target_kind = ON_DEVICE, .target_device = target, .target_pitch = pitch,
-        .row_bytes = row_bytes, .rows = rows,
+        .source_kind = ON_DEVICE, .source_device = words[0], .source_pitch = words[4],
+        .target_kind = ON_DEVICE, .target_device = words[1], .target_pitch = words[4],
+        .row_bytes = words[3], .rows = words[2],
     };
     return copy_rows(&copy, stream);
 }
@@ -124,22 +103,22 @@ static int submit(const Command* command, const Binding* binding)
     }
 }
 
-static int await(void* event, int how)
+static int await(void* event, int awake)
 {
     const Moment begin = read_moment();
     int status;
-    if (how == NAPPING || is_crowded()) return await_event(event);
+    if (!awake || is_crowded()) return await_event(event);
     while ((status = driver.query_event(event)) == NOT_READY) pause_briefly();
     note_since(begin);
     judge_product(read_clock() - begin.wall);
     return status;
 }
 
-static int run(const Command* commands, int64_t count, const Binding* binding, int64_t event, int how)
+static int run(const Command* commands, int64_t count, const Binding* binding, int64_t event, int awake)
 {
     int status = 0;
     for (int64_t i = 0; i < count && status == 0; ++i) status = submit(&commands[i], binding);
-    return status != 0 || event < 0 ? status : await(binding->events[event], how);
+    return status != 0 || event < 0 ? status : await(binding->events[event], awake);
 }
 
 // Make the binding's context the thread's current one, if it is not; `before` gets the earlier one.
@@ -163,21 +142,21 @@ static int leave_context(void* before, int entered, int status)
 // Enqueue commands in order, then wait until an event has passed: returns the first error, a CUresult or a
 // negative cublasStatus_t.
 //
-// event: index of the event; negative not to wait. how: with naps, or polling all the time.
-EXPORTED int run_commands(const Command* commands, int64_t count, const Binding* binding, int64_t event, int how)
+// event: index of the event; negative not to wait. awake: whether to poll all the time, not to nap.
+EXPORTED int run_commands(const Command* commands, int64_t count, const Binding* binding, int64_t event, int awake)
 {
     void* before;
     int entered;
     int status = enter_context(binding, &before, &entered);
-    if (status == 0) status = run(commands, count, binding, event, how);
+    if (status == 0) status = run(commands, count, binding, event, awake);
     return leave_context(before, entered, status);
 }
 
-// The commands of one GPU of a team, in turns (kernels/pipeline/commands/command_buffer.py).
+// The commands of one GPU of a team, in batches (kernels/pipeline/commands.py).
 typedef struct {
     const Command* commands;
-    const int64_t* ends;  // number of commands until the end of each turn
-    int64_t turns;
+    const int64_t* ends;  // number of commands until the end of each batch
+    int64_t batches;
     Binding* binding;
     void* const* events;
     int64_t first_row;  // of A and C
@@ -199,49 +178,48 @@ static void bind(const Program* one, char* const* hosts, const int64_t* pitches,
     binding->peers = peers;
 }
 
-// Enqueue the commands of a team: returns the first error, as `run_commands`. Each GPU has a turn, then each
-// has the next one. So all begin early, and an event that another GPU waits for was recorded in an earlier
-// turn. (A thread for each GPU was a third faster with four GPUs, and no faster with two, because the driver
+// Enqueue the commands of a team: returns the first error, as `run_commands`. A batch of each GPU, then the next
+// one of each: so all begin early, and an event that another GPU waits for was recorded in an earlier batch. (A thread for each GPU was a third faster with four GPUs, and no faster with two, because the driver
 // has locks.)
 //
 // hosts, pitches: first elements of A, B and C, and bytes from row to row.
-EXPORTED int run_in_turns(const Program* programs, int64_t count, char* const* hosts, const int64_t* pitches)
+EXPORTED int run_together(const Program* programs, int64_t count, char* const* hosts, const int64_t* pitches)
 {
     void* const* peers[count];
     for (int64_t i = 0; i < count; ++i) peers[i] = programs[i].events;
     for (int64_t i = 0; i < count; ++i) bind(&programs[i], hosts, pitches, peers);
     int status = 0;
     int64_t left = count;
-    for (int64_t turn = 0; left > 0; ++turn) {
+    for (int64_t batch = 0; left > 0; ++batch) {
         left = 0;
         for (const Program* one = programs; one < programs + count && status == 0; ++one) {
-            if (turn >= one->turns) continue;
-            const int64_t begin = turn > 0 ? one->ends[turn - 1] : 0;
-            status = run_commands(one->commands + begin, one->ends[turn] - begin, one->binding, -1, NAPPING);
+            if (batch >= one->batches) continue;
+            const int64_t begin = batch > 0 ? one->ends[batch - 1] : 0;
+            status = run_commands(one->commands + begin, one->ends[batch] - begin, one->binding, -1, 0);
             ++left;
         }
     }
     return status;
 }
 
-static int await_end(const Program* one, int how, double* seconds)
+static int await_end(const Program* one, int awake, double* seconds)
 {
     float milliseconds = 0;
-    int status = await(one->events[one->end], how);
+    int status = await(one->events[one->end], awake);
     if (status == 0) status = driver.read_milliseconds(&milliseconds, one->events[one->begin], one->events[one->end]);
     *seconds = milliseconds / 1e3;
     return status;
 }
 
 // Wait until all GPUs of a team have ended, and read the seconds of each: returns the first error.
-EXPORTED int await_team(const Program* programs, int64_t count, int how, double* seconds)
+EXPORTED int await_team(const Program* programs, int64_t count, int awake, double* seconds)
 {
     int status = 0;
     for (int64_t i = 0; i < count && status == 0; ++i) {
         void* before;
         int entered;
         status = enter_context(programs[i].binding, &before, &entered);
-        if (status == 0) status = await_end(&programs[i], how, &seconds[i]);
+        if (status == 0) status = await_end(&programs[i], awake, &seconds[i]);
         status = leave_context(before, entered, status);
     }
     return status;

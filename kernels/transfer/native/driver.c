@@ -1,6 +1,5 @@
 #include "driver.h"
 
-#include "copies.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -47,22 +46,23 @@ int load_driver(void)
     return found;
 }
 
+// Enqueue a copy of adjacent bytes, which begin so far after the first ones.
+static int copy_line(const Copy2D* copy, size_t from, size_t to, size_t size, void* stream)
+{
+    const unsigned long long source = copy->source_device + from, target = copy->target_device + to;
+    if (copy->source_kind == ON_HOST) return driver.copy_in(target, (const char*)copy->source_host + from, size, stream);
+    if (copy->target_kind == ON_HOST) return driver.copy_out((char*)copy->target_host + to, source, size, stream);
+    return driver.copy_between(target, source, size, stream);
+}
+
 int copy_rows(const Copy2D* copy, void* stream)
 {
     enum { MOST_PITCH = INT32_MAX };  // CU_DEVICE_ATTRIBUTE_MAX_PITCH
-    if (copy->source_pitch <= MOST_PITCH && copy->target_pitch <= MOST_PITCH) return driver.copy_rows(copy, stream);
+    const size_t from = copy->source_pitch, to = copy->target_pitch, size = copy->row_bytes;
+    if (copy->rows == 1 || (from == to && to == size)) return copy_line(copy, 0, 0, copy->rows * size, stream);
+    if (from <= MOST_PITCH && to <= MOST_PITCH) return driver.copy_rows(copy, stream);
     int status = 0;
-    for (size_t i = 0; i < copy->rows && status == 0; ++i) {
-        const size_t from = i * copy->source_pitch, to = i * copy->target_pitch;
-        const size_t size = copy->row_bytes;
-        if (copy->source_kind == ON_HOST) {
-            status = driver.copy_in(copy->target_device + to, (const char*)copy->source_host + from, size, stream);
-        } else if (copy->target_kind == ON_HOST) {
-            status = driver.copy_out((char*)copy->target_host + to, copy->source_device + from, size, stream);
-        } else {
-            status = driver.copy_between(copy->target_device + to, copy->source_device + from, size, stream);
-        }
-    }
+    for (size_t i = 0; i < copy->rows && status == 0; ++i) status = copy_line(copy, i * from, i * to, size, stream);
     return status;
 }
 

@@ -1,6 +1,8 @@
-// The functions of CUDA's driver that stages and command buffers call, found in its library at run time.
+// The functions of CUDA's driver that stages and commands call, found in its library at run time.
 // Streams, events and device memory are CuPy's.
 #pragma once
+
+#include "../../../native/waiting.h"
 
 #include <stddef.h>
 
@@ -53,7 +55,8 @@ extern Driver driver;
 // Find the driver's functions, once for the process: returns 0 or NO_DRIVER. Thread-safe.
 int load_driver(void);
 
-// Enqueue a copy of rows, with any pitch, even above the driver's limit: returns a CUresult.
+// Enqueue a copy of rows, with any pitch, even above the driver's limit: returns a CUresult. Padding between the
+// target's rows is not written.
 int copy_rows(const Copy2D* copy, void* stream);
 
 // Wait until an event has passed: returns a CUresult.

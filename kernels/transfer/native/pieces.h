@@ -3,7 +3,9 @@
 // between the slab and the device.
 #pragma once
 
-#include "copies.h"
+#include "../../../native/pool.h"
+
+#include <stdint.h>
 
 // A matrix to copy, its layout on the device, and how it is cut.
 typedef struct {
@@ -13,7 +15,6 @@ typedef struct {
     int64_t device_pitch, padding;  // bytes; padding: all between two rows, or 0
     int64_t rows, columns, item;
     int inwards;  // to the device, or from it
-    int streams;  // to the device: whether it bypasses the caches
     int64_t piece_rows, piece_columns, pieces_across, pieces, pitch;  // set by cut_matrix
 } MatrixCopy;
 
@@ -25,3 +26,7 @@ void copy_piece(const MatrixCopy* copy, int64_t index, char* slab);
 
 // Enqueue the transfer of a piece between a slab and the device: returns a CUresult.
 int transfer_piece(const MatrixCopy* copy, int64_t index, char* slab, void* stream);
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -380,11 +380,11 @@ static void help_stage(Task* task)
 // Queue a copy; returns its number in its direction, from 1, or 0 without memory. To the device it is done when
 // all transfers are enqueued, to the host when all bytes have arrived. Matrix and events must live until then.
 //
-// padding, streams: as in `MatrixCopy`.
+// padding: as in `MatrixCopy`.
 EXPORTED int64_t request_copy(
     Stage* stage, int inwards, void* after, void* start, void* end, char* host, int64_t host_row,
     int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t padding, int64_t rows,
-    int64_t columns, int64_t item, int streams)
+    int64_t columns, int64_t item)
 {
     Request* const request = calloc(1, sizeof(Request));
     if (request == NULL) return 0;
@@ -392,7 +392,7 @@ EXPORTED int64_t request_copy(
         .copy = {
             .host = host, .host_row = host_row, .host_column = host_column, .device = device,
             .device_pitch = device_pitch, .padding = padding, .rows = rows, .columns = columns, .item = item,
-            .inwards = inwards, .streams = streams,
+            .inwards = inwards,
         },
         .after = after, .start = start, .end = end,
     };
@@ -510,13 +510,13 @@ static void free_stage(Stage* stage)
     free(stage);
 }
 
-static int open_way(Way* way, void* stream, void* const* memories, int slabs)
+static int open_way(Way* way, void* stream, char* memory, int slabs, int64_t slab_bytes)
 {
     way->stream = stream;
     way->count = slabs;
     way->slabs = calloc(slabs, sizeof(Slab));
     for (int i = 0; way->slabs != NULL && i < slabs; ++i) {
-        way->slabs[i].memory = memories[i];
+        way->slabs[i].memory = memory + i * slab_bytes;
         if (driver.create_event(&way->slabs[i].end, UNTIMED) != 0) return -1;
     }
     return way->slabs == NULL ? -1 : 0;
@@ -525,7 +525,7 @@ static int open_way(Way* way, void* stream, void* const* memories, int slabs)
 // Open a stage with `slabs` slabs in each direction. Their memory remains the caller's; the first half is for copies
 // from the device. Returns NULL without a driver or memory.
 EXPORTED Stage* open_stage(
-    Pool* pool, void* in_stream, void* out_stream, void* const* memories, int slabs, int64_t slab_bytes)
+    Pool* pool, void* in_stream, void* out_stream, char* memory, int slabs, int64_t slab_bytes)
 {
     if (load_driver() != 0) return NULL;
     Stage* const stage = calloc(1, sizeof(Stage));
@@ -534,8 +534,8 @@ EXPORTED Stage* open_stage(
     stage->slab_bytes = slab_bytes;
     stage->task.help = help_stage;
     pthread_mutex_init(&stage->lock, NULL);
-    if (open_way(&stage->ways[0], out_stream, memories, slabs) != 0 ||
-        open_way(&stage->ways[1], in_stream, memories + slabs, slabs) != 0 ||
+    if (open_way(&stage->ways[0], out_stream, memory, slabs, slab_bytes) != 0 ||
+        open_way(&stage->ways[1], in_stream, memory + slabs * slab_bytes, slabs, slab_bytes) != 0 ||
         driver.find_context(&stage->context) != 0) {
         free_stage(stage);
         return NULL;

@@ -2,16 +2,15 @@
 
 import { isMeasured } from "../machines.js";
 import { RECORDED } from "../recorded.js";
-import { Plan } from "./plan.js";
+import { readPlan } from "./plan.js";
 import { writeQuery } from "./query.js";
 
 /** Most plans in the cache; the oldest is dropped first. */
 const MOST_KEPT = 50;
 
 const UNRECORDED =
-  "There is no answer for this product here: only the exercises and the measured products are " +
-  "recorded. For any other, start a service (make serve) and choose one of its devices or a data " +
-  "sheet.";
+  "Only the exercises and the measured products are recorded. For other products, start a service " +
+  "(make serve) and choose another device.";
 
 /** The plans of a service, or the recorded ones.
  *
@@ -46,7 +45,7 @@ export class Answers {
 
   async ask({ m, n, k, dtype, memory }, query) {
     const answer = await this.service.get(`v1/plan?${query}&drawing=true`);
-    return new Plan({ m, n, k, dtype, memory }, answer);
+    return readPlan({ m, n, k, dtype, memory }, answer);
   }
 }
 
@@ -61,7 +60,7 @@ function findRecorded(state) {
     f === null
       ? choice
       : [choice, ...moved].reduce((near, one) => (distance(one) < distance(near) ? one : near));
-  return new Plan({ m, n, k, dtype, memory }, unpack({ ...choice, ...answer }));
+  return readPlan({ m, n, k, dtype, memory }, unpack({ ...choice, ...answer }));
 }
 
 /** A recorded answer in the service's form: its lists become objects with names. */

@@ -17,14 +17,14 @@ const TEXTS = [
   {
     title: "Count the waves",
     hint: "Count the rows and columns of tiles. How many times do all these tiles fill the slots?",
-    hides: ["words", "map", "last", "curve", "numbers", "timeline"],
+    hides: ["words", "slider", "map", "last", "curve", "numbers", "timeline"],
     ask({ plan }) {
-      const { tileM, tileN, slots } = plan.gpuParts[0];
-      return `A block computes a tile of ${tileM} × ${tileN} elements of C, and ${slots} blocks run at once. C has ${plan.problem.m} × ${plan.problem.n} elements. In how many waves is it computed?`;
+      const { tile_rows: rows, tile_columns: columns, slots } = plan.gpuParts[0];
+      return `A tile has ${rows} × ${columns} elements of C, and the GPU has ${slots} slots. C has ${plan.problem.m} × ${plan.problem.n} elements. In how many waves is it computed?`;
     },
     check(answer, { plan }) {
-      const { tileM, tilesAcross, slots } = plan.gpuParts[0];
-      const why = `C has ${Math.ceil(plan.problem.m / tileM)} × ${tilesAcross} tiles. ${slots} run at once, so there are ${count(plan.waves, "wave")}, and the last one is ${showShare(plan.tailUtilization)} full.`;
+      const { tile_rows: rows, tilesAcross, slots } = plan.gpuParts[0];
+      const why = `C has ${Math.ceil(plan.problem.m / rows)} × ${tilesAcross} tiles. ${slots} are computed at a time, so there are ${count(plan.waves, "wave")}, and the last one is ${showShare(plan.tail_utilization)} full.`;
       return { right: Number(answer) === plan.waves, why };
     },
   },
@@ -37,15 +37,15 @@ const TEXTS = [
       return `C has ${showWhole(plan.problem.n)} columns. The last of them costs ${showNumber(more * 100)}% of the time of all others. Why does one more column cost so much?`;
     },
     choices: [
-      ["copies", "The copies take 3% longer"],
-      ["wave", "A new wave begins, not full, and costs a full one"],
+      ["copies", "The copies take longer"],
+      ["wave", "One more wave begins: it is not full, but costs as much as a full one"],
       ["cpu", "The CPU gets more rows"],
       ["kernel", "Another kernel is chosen"],
     ],
     check(answer, { plan, others }) {
       const { before } = others;
       const more = addColumn(plan, others);
-      const why = `One more column makes one more column of tiles: ${count(before.waves, "wave")} before, ${plan.waves} now, the last one ${showShare(plan.tailUtilization)} full. The time goes from ${showSeconds(before.totalSeconds)} to ${showSeconds(plan.totalSeconds)}, by ${showNumber(more * 100)}%.`;
+      const why = `One more column makes one more column of tiles: ${count(before.waves, "wave")} before, ${plan.waves} now, the last one ${showShare(plan.tail_utilization)} full. The time goes from ${showSeconds(before.predicted.total_seconds)} to ${showSeconds(plan.predicted.total_seconds)}, by ${showNumber(more * 100)}%.`;
       return { right: answer === "wave", why };
     },
   },
@@ -55,10 +55,10 @@ const TEXTS = [
     hides: ["curve", "timeline", "drop"],
     ask: () => "How many rows must the CPU take at least, so that the GPU needs one wave less?",
     check(answer, { plan }) {
-      const [{ slots, tileM, tilesAcross }] = plan.gpuParts;
-      const least = plan.fOneWaveLess;
+      const [{ slots, tile_rows: height, tilesAcross }] = plan.gpuParts;
+      const least = plan.f_one_wave_less;
       const rows = plan.problem.m - least;
-      const why = `${count(plan.waves - 1, "wave")} hold ${plan.waves - 1} × ${slots} tiles. These are ${rows / tileM} whole rows of ${tilesAcross} tiles, so ${showWhole(rows)} rows of C. The CPU must take the other ${showWhole(least)}.`;
+      const why = `${count(plan.waves - 1, "wave")} hold ${plan.waves - 1} × ${slots} tiles. These are ${rows / height} whole rows of ${tilesAcross} tiles, so ${showWhole(rows)} rows of C. The CPU must take the other ${showWhole(least)}.`;
       return { right: Number(answer) === least, why };
     },
   },
@@ -79,7 +79,7 @@ const TEXTS = [
     hint: "How many threads compute beside the GPU, before and now?",
     hides: ["words", "map", "last", "curve", "numbers", "timeline", "choice"],
     ask({ others: { before } }) {
-      return `With 2 CPU threads F is ${showWhole(before.f)}, and the product takes ${showSeconds(before.totalSeconds)}. One thread is left to launch kernels and to copy. Now there are 4 threads. What happens to F?`;
+      return `With 2 CPU threads F is ${showWhole(before.f)}, and the product takes ${showSeconds(before.predicted.total_seconds)}. One thread is left to launch kernels and to copy. Now there are 4 threads. What happens to F?`;
     },
     choices: [
       ["less", "It stays below twice as much"],
@@ -90,7 +90,7 @@ const TEXTS = [
       const countThreads = ({ profile }) => profile.cpu.threads_beside_gpu;
       const ratio = chosen.f / before.f;
       const right = ratio < 1.8 ? "less" : ratio <= 2.2 ? "double" : "more";
-      const why = `F goes from ${showWhole(before.f)} to ${showWhole(chosen.f)}, ${showNumber(ratio)} times as much: ${countThreads(before)} thread computes beside the GPU with 2, ${countThreads(chosen)} with 4. The time goes from ${showSeconds(before.totalSeconds)} to ${showSeconds(chosen.totalSeconds)}.`;
+      const why = `F goes from ${showWhole(before.f)} to ${showWhole(chosen.f)}, ${showNumber(ratio)} times as much: ${countThreads(before)} thread computes beside the GPU with 2, ${countThreads(chosen)} with 4. The time goes from ${showSeconds(before.predicted.total_seconds)} to ${showSeconds(chosen.predicted.total_seconds)}.`;
       return { right: answer === right, why };
     },
   },
@@ -124,7 +124,7 @@ const TEXTS = [
     ask: () =>
       "For this product the model leaves every row to the H200. For which change does it give the CPU rows?",
     choices: [
-      ["k", "K = 128 and M = N = 16,384"],
+      ["k", "K = 64 and M = N = 16,384"],
       ["size", "M = N = K = 16,384"],
       ["pageable", "Pageable in place of pinned memory"],
     ],
@@ -158,5 +158,5 @@ export const EXERCISES = TEXTS.map((one, index) => ({ ...one, ...PRODUCTS[index]
 
 /** The share of the time of all other columns that the last column adds. */
 function addColumn(plan, { before }) {
-  return plan.totalSeconds / before.totalSeconds - 1;
+  return plan.predicted.total_seconds / before.predicted.total_seconds - 1;
 }

@@ -45,7 +45,7 @@ export class Form {
       this.number("m", "M", "rows of A and C"),
       this.number("n", "N", "columns of B and C"),
       this.number("k", "K", "columns of A, rows of B"),
-      this.choice("dtype", "Type", listOptions(Object.keys(CATALOG.itemBytes))),
+      this.choice("dtype", "Type", Object.keys(CATALOG.itemBytes)),
       this.choice(
         "memory",
         "Memory",
@@ -60,23 +60,23 @@ export class Form {
       this.number("smcount", "Multiprocessors", "of the GPU"),
       this.number("clock", "Clock, MHz", "of the multiprocessors"),
       this.number("memclock", "Memory clock, MHz", "of a bus of 256 bits"),
-      this.choice("capability", "Compute capability", listOptions(CATALOG.capabilities)),
+      this.choice("capability", "Compute capability", CATALOG.capabilities),
       this.number("memgib", "Memory, GiB", "of the GPU"),
       this.number("link", "Link standard, GB/s", "one way, on paper"),
-      this.number("threads", "CPU threads", "empty: the machine's"),
+      this.number("threads", "CPU threads", "default: the machine's"),
     ];
   }
 
   listFoldedFields() {
-    const accuracies = [["", "as NumPy and cuBLAS"], ...listOptions(CATALOG.accuracies)];
+    const accuracies = [["", "like NumPy and cuBLAS"], ...CATALOG.accuracies];
     return [
-      this.number("gpus", "GPUs", "1 to 8; empty: the machine's"),
-      this.number("rate", "CPU rate, GFLOP/s", "in this type; empty: the machine's"),
-      this.number("linkrate", "Link rate, GB/s", "each way; empty: the machine's"),
+      this.number("gpus", "GPUs", "1 to 8; default: the machine's"),
+      this.number("rate", "CPU rate, GFLOP/s", "in this type; default: the machine's"),
+      this.number("linkrate", "Link rate, GB/s", "each way; default: the machine's"),
       this.choice("kernel", "Kernel", []),
       this.choice("tile", "Tile", []),
       this.choice("accuracy", "Accuracy", accuracies),
-      this.number("sms", "Multiprocessors, at most", "empty: all"),
+      this.number("sms", "Multiprocessors, at most", "default: all"),
     ];
   }
 
@@ -135,7 +135,7 @@ export class Form {
   show(state, plan) {
     this.fillMachines(state);
     const tilesByName = CATALOG.kernels[state.dtype] ?? {};
-    this.fill("kernel", [["auto", "auto: the fastest"], ...listOptions(Object.keys(tilesByName))]);
+    this.fill("kernel", [["auto", "auto: the fastest"], ...Object.keys(tilesByName)]);
     const tiles = tilesByName[state.kernel] ?? [];
     this.fill("tile", [
       ["", state.kernel === "auto" ? "auto" : "the fastest"],
@@ -150,9 +150,9 @@ export class Form {
   }
 
   /** Show the machine's own numbers in the fields that are empty. */
-  showDefaults({ gpuCount, profile: { cpu, link, sm_count } }) {
+  showDefaults({ profile: { gpus, cpu, link, sm_count } }) {
     for (const [name, value] of Object.entries({
-      gpus: gpuCount || null,
+      gpus: gpus.length || null,
       threads: cpu.threads,
       rate: cpu.gflops,
       linkrate: link?.in_gbytes_per_second ?? null,
@@ -184,8 +184,4 @@ export class Form {
 
 function makeGroup(legend, fields) {
   return make("fieldset", {}, make("legend", { textContent: legend }), ...fields);
-}
-
-function listOptions(values) {
-  return values.map((value) => [value, value]);
 }

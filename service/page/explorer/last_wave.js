@@ -2,7 +2,7 @@
 
 import { draw, drawFigure, write } from "../dom.js";
 import { showWhole } from "../units.js";
-import { findColours, findWaveColour } from "../palette.js";
+import { findWaveColour } from "../palette.js";
 import { groupParts, nameGroup } from "./team_words.js";
 import { count } from "./words.js";
 
@@ -10,24 +10,23 @@ const MOST_CELLS = 2200;
 const CELL = 20;
 const LINE = 22;
 
-/** The drawing; null if no wave runs. GPUs whose last waves are equal share one. */
+/** The drawing in a list, which is empty if no wave runs. GPUs whose last waves are equal share it. */
 export function drawLastWave(plan, width) {
   const groups = groupParts(plan.gpuParts, nameTail);
-  if (groups.length === 0) return null;
-  const colours = findColours();
+  if (groups.length === 0) return [];
   const layouts = groups.map((parts) => layOutCells(parts[0].slots, width));
   const height = layouts.reduce((sum, layout) => sum + layout.height + LINE, 0);
   const figure = drawFigure(width, height, tellLastWave(plan));
   let top = 0;
   groups.forEach((parts, index) => {
     const layout = layouts[index];
-    drawSlots(figure, colours, parts[0], layout, top);
+    drawSlots(figure, parts[0], layout, top);
     top += layout.height + LINE;
     const waves = showWhole(parts[0].waves);
     const whose = plan.gpuParts.length > 1 ? `${nameGroup(parts)}: ` : "";
-    figure.append(write(0, top - 7, `${whose}wave ${waves} of ${waves}`, { fill: colours.faint }));
+    figure.append(write(0, top - 7, `${whose}wave ${waves} of ${waves}`, { fill: "var(--faint)" }));
   });
-  return figure;
+  return [figure];
 }
 
 /** What a wave is, and what the last one fills: "40 slots compute 40 tiles at a time: one wave; …". */
@@ -41,14 +40,14 @@ export function tellLastWave(plan) {
 }
 
 /** The slots as cells; in a wave divided along K, those without a tile of their own are pale. */
-function drawSlots(figure, colours, part, { slotsACell, cells, across, side }, top) {
-  const { waves, tailSplit } = part;
+function drawSlots(figure, part, { slotsACell, cells, across, side }, top) {
+  const { waves, tail_split: isSplit } = part;
   const used = part.tailTiles;
   const colour = findWaveColour(waves - 1, waves);
   const edge = side - (side > 5 ? 2 : 0.5);
   for (let cell = 0; cell < cells; cell += 1) {
     const hasTile = cell * slotsACell < used;
-    const isBusy = hasTile || tailSplit;
+    const isBusy = hasTile || isSplit;
     figure.append(
       draw("rect", {
         x: (cell % across) * side,
@@ -56,19 +55,19 @@ function drawSlots(figure, colours, part, { slotsACell, cells, across, side }, t
         width: edge,
         height: edge,
         rx: side > 8 ? 2 : 0,
-        fill: isBusy ? colour : colours.idle,
+        fill: isBusy ? colour : "var(--idle)",
         "fill-opacity": isBusy && !hasTile ? 0.55 : 1,
-        stroke: isBusy ? colours.faint : colours.idleLine,
+        stroke: isBusy ? "var(--faint)" : "var(--idle-line)",
         "stroke-width": side > 8 ? 0.6 : 0,
       }),
     );
   }
 }
 
-function tellPart({ slots, waves, tailTiles: used, tailSplit }, whose) {
+function tellPart({ slots, waves, tailTiles: used, tail_split: isSplit }, whose) {
   const idle = slots - used;
   const waiting = idle === 1 ? "the other waits" : `the other ${showWhole(idle)} wait`;
-  const others = tailSplit ? "split along K among all slots" : waiting;
+  const others = isSplit ? "split along K among all slots" : waiting;
   const last = `the ${waves === 1 ? "only" : "last"} wave ${idle === 0 ? "is full" : `has ${showWhole(used)}, ${others}`}`;
   const compute = `${count(slots, "slot")} ${slots === 1 ? "computes" : "compute"}`;
   return `${whose}${compute} ${count(slots, "tile")} at a time: one wave; ${last}.`;

@@ -3,7 +3,7 @@
 import { makeButton, makeSelect } from "../controls.js";
 import { make } from "../dom.js";
 import { Section } from "../section.js";
-import { drawCurve, listKeys } from "./curve_plot.js";
+import { drawCurve } from "./curve_plot.js";
 import { findPoint } from "./curve_points.js";
 import { askGuess, tellGuess } from "./guess.js";
 import { drawLastWave, tellLastWave } from "./last_wave.js";
@@ -46,15 +46,6 @@ export class Results {
     this.drawn = [this.map, this.curve, this.last, this.timeline];
     const sections = [...this.drawn, this.numbers].map(({ element }) => element);
     this.element = make("div", { className: "results" }, this.slider.element, ...sections);
-    this.sizes = new ResizeObserver(() => this.width === this.element.clientWidth || this.draw());
-    this.sizes.observe(this.element);
-    this.scheme = matchMedia("(prefers-color-scheme: dark)");
-    this.scheme.onchange = () => this.draw();
-  }
-
-  close() {
-    this.sizes.disconnect();
-    this.scheme.onchange = null;
   }
 
   /** Hide everything, as there is no plan, or show it again. */
@@ -77,30 +68,27 @@ export class Results {
   /** Move the slider and the mark on the curve to another F, before its plan is there. */
   glance(f) {
     const { plan, chosen } = this.shown;
-    const { gpu, cpu } = findPoint(plan.curve, f);
-    const predicted = { gpuSeconds: gpu, cpuSeconds: cpu };
-    const moved = { ...plan, f, predicted, totalSeconds: Math.max(gpu, cpu) };
+    const moved = { ...plan, f, predicted: findPoint(plan.curve, f) };
     this.slider.show(moved, chosen, this.shown);
     this.drawCurve(moved);
   }
 
   draw() {
     if (this.shown === null || this.element.hidden) return;
-    this.width = this.element.clientWidth;
     const { plan, chosen } = this.shown;
     this.hideSections();
     this.showWords();
     this.slider.show(plan, chosen, this.shown);
-    this.map.show((width) => drawWaveMap(plan, width), tellWaveMap(plan));
+    this.map.show((width) => [drawWaveMap(plan, width)], tellWaveMap(plan));
     this.last.element.hidden = plan.gpuParts.length === 0;
-    this.last.show((width) => drawLastWave(plan, width), null);
+    this.last.show((width) => drawLastWave(plan, width));
     this.drawCurve(plan);
-    this.timeline.show((width) => drawTimeline(plan, width), tellTimeline(plan));
+    this.timeline.show((width) => [drawTimeline(plan, width)], tellTimeline(plan));
     const tables = [makeDeviceTable(plan), makeSourceTable(plan), makeCalls(this.shown.calls)];
-    this.numbers.show(() => make("div", {}, listNumbers(plan, chosen), ...tables), null);
+    this.numbers.show(() => [listNumbers(plan, chosen), ...tables.filter(Boolean)]);
     // The numbers that are shown, for tests and scripts.
-    const { f, waves, totalSeconds: seconds } = plan;
-    Object.assign(document.documentElement.dataset, { f, waves, seconds });
+    const { f, waves, predicted } = plan;
+    Object.assign(document.documentElement.dataset, { f, waves, seconds: predicted.total_seconds });
   }
 
   /** The plan in words, and the way to the exercises. */
@@ -120,12 +108,12 @@ export class Results {
   /** Hide the answer of an exercise. */
   hideSections() {
     const { state, hidden, hidesChoice } = this.shown;
-    for (const name of ["words", "map", "last", "curve", "timeline", "numbers"]) {
-      const element = this[name].element ?? this[name];
-      element.classList.toggle("until-answer", hidden.includes(name));
-    }
     // If no F is asked for, the slider is at the model's choice.
-    this.slider.element.classList.toggle("until-answer", hidesChoice && state.f === null);
+    const names = hidesChoice && state.f === null ? [...hidden, "slider"] : hidden;
+    for (const name of ["words", "slider", "map", "last", "curve", "timeline", "numbers"]) {
+      const element = this[name].element ?? this[name];
+      element.classList.toggle("until-answer", names.includes(name));
+    }
   }
 
   /** The curve, with what was measured once there is a guess. */
@@ -134,7 +122,6 @@ export class Results {
     const { range } = state;
     const revealed = guess === null ? undefined : sweep;
     this.range.value = range;
-    this.curve.caption.replaceChildren(...listKeys(plan, chosen, revealed !== undefined, hidesChoice));
     this.guess.hidden = sweep === undefined || (guess === null && state.exercise !== null);
     if (!this.guess.hidden)
       this.guess.replaceChildren(
@@ -143,15 +130,12 @@ export class Results {
           : tellGuess(revealed, guess, chosen),
       );
     const asked = { plan, chosen, range, sweep: revealed, guess, hidesChoice };
-    this.curve.show((width) => drawCurve({ ...asked, width, onPick: this.pick }), null);
+    this.curve.show((width) => drawCurve({ ...asked, width, onPick: this.pick }));
   }
 
   savePicture() {
     const { plan } = this.shown;
-    const sections = this.drawn.filter(
-      ({ element, body }) => !element.hidden && body.firstElementChild,
-    );
-    return savePicture(plan, sections);
+    return savePicture(plan, this.drawn.filter(({ element }) => !element.hidden));
   }
 
   saveTrace() {

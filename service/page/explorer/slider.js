@@ -5,7 +5,7 @@ import { make } from "../dom.js";
 import { showWhole } from "../units.js";
 import { tellChoice } from "./words.js";
 
-const RECORDED = "F moves to the nearest one that is recorded.";
+const RECORDED = "Only some F are recorded: the slider moves to the nearest.";
 
 /** The panel. `preview(f)` is called while the slider moves, `pick(f)` when it is released. */
 export class RowSlider {
@@ -36,7 +36,7 @@ export class RowSlider {
     });
     this.toChoice = makeButton("The model's choice", () => pick(this.chosen.f));
     this.toGpuAlone = makeButton("GPU alone", () => pick(0));
-    this.toOneWaveLess = makeButton("One wave less", () => pick(this.plan.fOneWaveLess));
+    this.toOneWaveLess = makeButton("One wave less", () => pick(this.plan.f_one_wave_less));
     const buttons = [this.toChoice, this.toGpuAlone, this.toOneWaveLess];
     const text = "F: rows of C that the CPU computes";
     const label = { htmlFor: "f", id: "f-label", textContent: text };
@@ -61,7 +61,7 @@ export class RowSlider {
     this.input.value = this.number.value = plan.f;
     this.input.setAttribute("aria-valuetext", `${showWhole(plan.f)} of ${showWhole(m)} rows`);
     for (const one of [this.input, this.number, this.toGpuAlone]) one.disabled = !plan.hasGpu;
-    this.toOneWaveLess.disabled = plan.fOneWaveLess === null;
+    this.toOneWaveLess.disabled = plan.f_one_wave_less === null;
     this.toGpuAlone.textContent = plan.gpuParts.length > 1 ? "GPUs alone" : "GPU alone";
     this.mark.style.setProperty("--at", chosen.f / m);
     this.mark.hidden = this.toChoice.hidden = hidesChoice;

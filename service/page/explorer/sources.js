@@ -44,7 +44,7 @@ function listGpuRows(name, kernel, [gpu, ...others]) {
   const rows = [[name, `${count}${gpu.name}, ${gpu.sm_count} multiprocessors`, gpu.source]];
   if (gpu.kernel) {
     const { slots, wave_seconds, source } = gpu.kernel;
-    rows.push([kernel.name, `${showWhole(slots)} slots, ${showSeconds(wave_seconds)} a wave`, source]);
+    rows.push([kernel, `${showWhole(slots)} slots, ${showSeconds(wave_seconds)} a wave`, source]);
   }
   const { link } = gpu;
   rows.push(["Link", `${tellRates(link)}, ${link.memory} memory`, link.source]);

@@ -5,7 +5,7 @@ import { make } from "../dom.js";
 const MEANINGS = {
   slot: "Slot: a place on the GPU where one block of threads runs. A block computes one tile.",
   tile: "Tile: the part of C that one block of threads computes.",
-  wave: "Wave: the tiles that run at the same time, one in each slot. It takes as long when some slots have none.",
+  wave: "Wave: the tiles that run at the same time, one in each slot. One with empty slots takes just as long.",
 };
 
 /** A text in which the first "slot", "tile" and "wave" explain themselves. */

@@ -1,7 +1,6 @@
 /** The timeline of a plan: when each queue is busy. */
 
 import { draw, drawFigure, write } from "../dom.js";
-import { findColours } from "../palette.js";
 import { findUnit, listTicks, showNumber, showSeconds, showWhole } from "../units.js";
 import { groupParts, nameGpu, nameGroup } from "./team_words.js";
 
@@ -15,25 +14,24 @@ const HEADING = 20;
 /** The drawing: a track for each queue, with several GPUs below the name of its GPU. */
 export function drawTimeline(plan, width) {
   const { queues } = plan;
-  const colours = findColours();
-  const end = queues.reduce((last, { spans }) => Math.max(last, spans.at(-1)?.end ?? 0), 0);
+  const end = queues.reduce((last, { spans }) => Math.max(last, spans.at(-1)?.end_seconds ?? 0), 0);
   const { tracks, bottom, trackHeight } = placeTracks(plan);
   const figure = drawFigure(width, bottom + 34, tellTimeline(plan));
   const x = (seconds) => LEFT + (seconds / end) * (width - LEFT - RIGHT);
-  drawTicks(figure, { x, end, bottom, width }, colours);
+  drawTicks(figure, { x, end, bottom, width });
   for (const { queue, y, heading } of tracks) {
-    if (heading) drawHeading(figure, heading, y, colours);
-    const label = { "text-anchor": "end", fill: colours.text };
+    if (heading) drawHeading(figure, heading, y);
+    const label = { "text-anchor": "end", fill: "var(--text)" };
     figure.append(write(LEFT - 10, y + trackHeight / 2 + 4, queue.kind, label));
     const edge = trackHeight === TRACK ? 4 : 2;
     for (const span of queue.spans) {
       const bar = {
-        x: x(span.begin),
+        x: x(span.begin_seconds),
         y: y + edge,
-        width: Math.max(0.6, x(span.end) - x(span.begin) - 0.6),
+        width: Math.max(0.6, x(span.end_seconds) - x(span.begin_seconds) - 0.6),
         height: trackHeight - 2 * edge,
         rx: 1.5,
-        fill: colours[queue.kind],
+        fill: `var(--${queue.kind.toLowerCase().replace(" ", "-")})`,
       };
       figure.append(draw("rect", bar, draw("title", {}, tellSpan(queue.name, span))));
     }
@@ -57,44 +55,45 @@ function placeTracks({ queues, gpuParts }) {
   return { tracks, bottom: y, trackHeight };
 }
 
-function drawTicks(figure, { x, end, bottom, width }, colours) {
+function drawTicks(figure, { x, end, bottom, width }) {
   const { size, unit } = findUnit(end);
   for (const tick of listTicks(0, end / size, Math.max(3, Math.floor(width / 120)))) {
     const at = x(tick * size);
-    const style = { "text-anchor": "middle", fill: colours.faint };
+    const style = { "text-anchor": "middle", fill: "var(--faint)" };
     figure.append(
-      draw("line", { x1: at, x2: at, y1: TOP, y2: bottom, stroke: colours.line }),
+      draw("line", { x1: at, x2: at, y1: TOP, y2: bottom, stroke: "var(--line)" }),
       write(at, bottom + 16, showNumber(tick), style),
     );
   }
-  const style = { "text-anchor": "end", fill: colours.faint };
+  const style = { "text-anchor": "end", fill: "var(--faint)" };
   figure.append(write(width - RIGHT, bottom + 32, unit === "s" ? "seconds" : unit, style));
 }
 
 /** The name of a GPU above its first track; its background hides the lines of the ticks. */
-function drawHeading(figure, heading, y, colours) {
+function drawHeading(figure, heading, y) {
   const ground = { x: 0, y: y - HEADING + 2, width: 60, height: HEADING - 2 };
-  const style = { fill: colours.text, "font-weight": 600 };
+  const style = { fill: "var(--text)", "font-weight": 600 };
   figure.append(
-    draw("rect", { ...ground, fill: colours.surface }),
+    draw("rect", { ...ground, fill: "var(--surface)" }),
     write(0, y - 5, heading, style),
   );
 }
 
 /** A span in words, without its time; the queue's name if it covers several steps. */
-export function nameSpan(queue, { step }) {
-  if (step === null) return queue;
-  const rows = `rows ${showWhole(step.firstRow)} to ${showWhole(step.firstRow + step.rows - 1)}`;
-  return `${queue}, ${rows}, ${showWhole(step.columns)} columns, depth ${showWhole(step.depth)}`;
+export function nameSpan(queue, { first_row: first, rows, columns, depth }) {
+  if (rows === null) return queue;
+  const named = `rows ${showWhole(first)} to ${showWhole(first + rows - 1)}`;
+  return `${queue}, ${named}, ${showWhole(columns)} columns, depth ${showWhole(depth)}`;
 }
 
 function tellSpan(queue, span) {
-  return `${nameSpan(queue, span)}: ${showSeconds(span.begin)} to ${showSeconds(span.end)}`;
+  return `${nameSpan(queue, span)}: ${showSeconds(span.begin_seconds)} to ${showSeconds(span.end_seconds)}`;
 }
 
 /** The timeline in words: the share of the time in which each queue is busy. */
 export function tellTimeline(plan) {
-  const { queues, totalSeconds: total } = plan;
+  const { queues, predicted } = plan;
+  const total = predicted.total_seconds;
   const tell = (part) =>
     queues
       .filter((queue) => queue.part === part)
@@ -107,10 +106,10 @@ export function tellTimeline(plan) {
     return whose + tell(parts[0]);
   });
   const told = plan.f ? [...gpus, tell(null)] : gpus;
-  return `Busy for these parts of ${showSeconds(total)}: ${told.join(several ? "; " : ", ")}.`;
+  return `Busy in these ${showSeconds(total)}: ${told.join(several ? "; " : ", ")}.`;
 }
 
 /** Seconds in which a queue is busy. */
 export function countBusySeconds(spans) {
-  return spans.reduce((sum, span) => sum + span.end - span.begin, 0);
+  return spans.reduce((sum, span) => sum + span.end_seconds - span.begin_seconds, 0);
 }

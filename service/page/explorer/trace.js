@@ -39,7 +39,7 @@ function listPredicted(process, name, queues) {
   const threads = queues.flatMap(({ kind, spans }, index) => {
     const thread = index + 1;
     const events = spans.map((span) => ({
-      ...placeEvent(process, thread, span.begin, span.end),
+      ...placeEvent(process, thread, span.begin_seconds, span.end_seconds),
       name: nameSpan(kind, span),
       cat: kind,
     }));

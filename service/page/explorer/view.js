@@ -14,26 +14,19 @@ import { Form } from "./form.js";
 import { makeSweepList } from "./guess.js";
 import { Results } from "./results.js";
 
-export const EXPLORER = { mount, complete };
+export class Explorer {
+  /** Fill in the machine, or everything, if an address does not name it; false if so. */
+  static async complete(state, frame) {
+    frame.own ??= await findOwnMachine(frame.service);
+    const isNamed = state.device !== null;
+    if (isNamed && (state.threads !== null || !needsThreads(state))) return true;
+    if (writeState(state) === "#") Object.assign(state, OPENING.state);
+    const machine = chooseMachine(frame.own);
+    state.device ??= machine.device;
+    if (needsThreads(state)) state.threads ??= machine.threads;
+    return false;
+  }
 
-function mount(root, frame) {
-  const explorer = new Explorer(root, frame);
-  return { show: (state) => explorer.show(state), close: () => explorer.close() };
-}
-
-/** Fill in the machine, or everything, if an address does not name it; false if so. */
-async function complete(state, frame) {
-  frame.own ??= await findOwnMachine(frame.service);
-  const isNamed = state.device !== null;
-  if (isNamed && (state.threads !== null || !needsThreads(state))) return true;
-  if (writeState(state) === "#") Object.assign(state, OPENING.state);
-  const machine = chooseMachine(frame.own);
-  state.device ??= machine.device;
-  if (needsThreads(state)) state.threads ??= machine.threads;
-  return false;
-}
-
-class Explorer {
   constructor(root, frame) {
     Object.assign(this, { frame, answers: new Answers(frame.service), wanted: null });
     this.form = new Form(frame);
@@ -48,8 +41,8 @@ class Explorer {
     this.layOut(root);
   }
 
-  close() {
-    this.results.close();
+  draw() {
+    this.results.draw();
   }
 
   layOut(root) {

@@ -2,7 +2,7 @@
 
 import { draw, drawFigure, write } from "../dom.js";
 import { showWhole } from "../units.js";
-import { findColours, findInk, findWaveColour } from "../palette.js";
+import { findInk, findWaveColour } from "../palette.js";
 import { nameGpu, nameShare } from "./team_words.js";
 import { count } from "./words.js";
 
@@ -13,6 +13,7 @@ const TOP = 22;
 const NAME_HEIGHT = 18;
 /** Least width in pixels of a part whose waves are labelled. */
 const LABELLED_WIDTH = 150;
+const MIDDLE = { "text-anchor": "middle", fill: "var(--faint)" };
 
 /** The drawing of a plan's C, at most `width` pixels wide. */
 export function drawWaveMap(plan, width) {
@@ -20,16 +21,15 @@ export function drawWaveMap(plan, width) {
   const parts = plan.gpuParts;
   const room = width - LEFT - 2;
   const shape = Math.min(Math.max(m / n, 0.45), 0.9);
-  const least = parts.length > 1 && !plan.dividesColumns ? parts.length * (NAME_HEIGHT + 6) : 0;
+  const least = parts.length > 1 && !plan.divides_columns ? parts.length * (NAME_HEIGHT + 6) : 0;
   const height = Math.round(Math.max(least, Math.min(room * shape, 560)));
   const figure = drawFigure(width, height + TOP + 26, describe(plan));
-  const colours = findColours();
   const place = { left: LEFT, top: TOP, room, height, pixelsARow: height / m };
-  const map = { plan, figure, colours, ...place };
+  const map = { plan, figure, ...place };
   figure.append(
-    write(LEFT + room / 2, 14, `N = ${showWhole(n)} columns`, middle(colours)),
+    write(LEFT + room / 2, 14, `N = ${showWhole(n)} columns`, MIDDLE),
     write(0, 0, `M = ${showWhole(m)} rows`, {
-      ...middle(colours),
+      ...MIDDLE,
       transform: `translate(14 ${TOP + height / 2}) rotate(-90)`,
     }),
   );
@@ -37,7 +37,7 @@ export function drawWaveMap(plan, width) {
   for (const region of regions) drawWaves(map, region);
   if (plan.f > 0) drawCpuRows(map);
   if (regions.length > 1) regions.forEach((region) => drawName(map, region));
-  const frame = { x: LEFT, y: TOP, width: room, height, fill: "none", stroke: colours.faint };
+  const frame = { x: LEFT, y: TOP, width: room, height, fill: "none", stroke: "var(--faint)" };
   figure.append(draw("rect", frame));
   return figure;
 }
@@ -47,14 +47,10 @@ export function tellWaveMap(plan) {
   const parts = plan.gpuParts;
   if (parts.length === 0) return "Hatched: the CPU computes these rows.";
   const waves = "Each colour is a wave: tiles that run at the same time.";
-  const word = plan.dividesColumns ? "columns" : "rows";
-  const gpus = ` Each of ${parts.length} GPUs has ${word} and waves of its own, between lines.`;
+  const word = plan.divides_columns ? "columns" : "rows";
+  const gpus = ` Lines divide the ${word} of ${parts.length} GPUs; each has waves of its own.`;
   const cpu = plan.f === 0 ? "" : " The last rows, hatched, are the CPU's.";
   return `${waves}${parts.length > 1 ? gpus : ""}${cpu}`;
-}
-
-function middle(colours) {
-  return { "text-anchor": "middle", fill: colours.faint };
 }
 
 /** The label: which device computes what. */
@@ -68,7 +64,7 @@ function describe(plan) {
     return `C with ${shares.join(", ")}, and ${cpu}`;
   }
   const waves = parts.length > 0 ? count(plan.waves, "wave") : "no wave";
-  return `C with ${showWhole(plan.gpuRows)} rows of the GPU in ${waves}, and ${cpu}`;
+  return `C with ${showWhole(plan.gpu_rows)} rows of the GPU in ${waves}, and ${cpu}`;
 }
 
 /** The part of a GPU, with its rectangle in the drawing. */
@@ -77,16 +73,16 @@ function findRegion({ plan, left, top, room, pixelsARow }, part) {
   return {
     part,
     waves: part.waves,
-    rows: part.rowCount,
-    left: left + part.columns[0] * pixelsAColumn,
-    top: top + part.rows[0] * pixelsARow,
-    width: part.columnCount * pixelsAColumn,
+    rows: part.rows,
+    left: left + part.first_column * pixelsAColumn,
+    top: top + part.first_row * pixelsARow,
+    width: part.columns * pixelsAColumn,
     pixelsARow,
-    height: part.rowCount * pixelsARow,
+    height: part.rows * pixelsARow,
   };
 }
 
-function drawWaves({ plan, figure, colours }, region) {
+function drawWaves({ plan, figure }, region) {
   const { waves, part } = region;
   const { slots, tiles } = part;
   const wavesABand = Math.ceil(waves / Math.ceil(MOST_BANDS / plan.gpuParts.length));
@@ -101,7 +97,7 @@ function drawWaves({ plan, figure, colours }, region) {
     const path = draw("path", {
       d: outline(region, span),
       fill: findWaveColour(band, bands),
-      stroke: colours.surface,
+      stroke: "var(--surface)",
       "stroke-width": gap,
     });
     const used = span[1] - (last - 1) * slots;
@@ -109,15 +105,15 @@ function drawWaves({ plan, figure, colours }, region) {
     path.append(draw("title", {}, `${whose}${name}: the last fills ${used} of ${slots} slots`));
     figure.append(path);
   }
-  drawGrid(figure, colours, region);
+  drawGrid(figure, region);
   if (waveHeight >= 15 && region.width >= LABELLED_WIDTH) labelWaves(figure, region);
 }
 
 /** The outline, as an SVG path, of tiles first…last-1, numbered along the rows of tiles. */
 function outline({ left, top, width, rows, pixelsARow, part }, [first, last]) {
   const across = part.tilesAcross;
-  const x = (column) => round(left + Math.min(width, (column * part.tileN * width) / part.columnCount));
-  const y = (row) => round(top + Math.min(rows, row * part.tileM) * pixelsARow);
+  const x = (column) => round(left + Math.min(width, (column * part.tile_columns * width) / part.columns));
+  const y = (row) => round(top + Math.min(rows, row * part.tile_rows) * pixelsARow);
   const [fromRow, toRow] = [first, last].map((tile) => Math.floor(tile / across));
   const [fromColumn, toColumn] = [first - fromRow * across, last - toRow * across];
   const [start, right] = [round(left), round(left + width)];
@@ -131,9 +127,9 @@ function outline({ left, top, width, rows, pixelsARow, part }, [first, last]) {
 }
 
 /** Lines between tiles, if these are large enough. */
-function drawGrid(figure, colours, { left, top, width, height, pixelsARow, part }) {
-  const tileWidth = (part.tileN * width) / part.columnCount;
-  const tileHeight = part.tileM * pixelsARow;
+function drawGrid(figure, { left, top, width, height, pixelsARow, part }) {
+  const tileWidth = (part.tile_columns * width) / part.columns;
+  const tileHeight = part.tile_rows * pixelsARow;
   if (tileWidth < 6 || tileHeight < 6) return;
   const bottom = round(top + height);
   let path = "";
@@ -143,7 +139,7 @@ function drawGrid(figure, colours, { left, top, width, height, pixelsARow, part 
     path += `M${round(left)} ${round(y)}H${round(left + width)}`;
   }
   figure.append(
-    draw("path", { d: path, stroke: colours.surface, "stroke-opacity": 0.35, fill: "none" }),
+    draw("path", { d: path, stroke: "var(--surface)", "stroke-opacity": 0.35, fill: "none" }),
   );
 }
 
@@ -151,7 +147,7 @@ function labelWaves(figure, { left, top, width, rows, waves, pixelsARow, part })
   for (let wave = 0; wave < waves; wave += 1) {
     const last = Math.min((wave + 1) * part.slots, part.tiles);
     const at = Math.floor((wave * part.slots + last - 1) / 2 / part.tilesAcross);
-    const y = top + Math.min(rows, (at + 0.5) * part.tileM) * pixelsARow + 4;
+    const y = top + Math.min(rows, (at + 0.5) * part.tile_rows) * pixelsARow + 4;
     const style = {
       fill: findInk(wave, waves),
       "text-anchor": "middle",
@@ -162,15 +158,15 @@ function labelWaves(figure, { left, top, width, rows, waves, pixelsARow, part })
 }
 
 /** The name of a GPU in the corner of its part, and the line where its part begins. */
-function drawName({ plan, figure, colours }, { part, left, top, width, height }) {
+function drawName({ plan, figure }, { part, left, top, width, height }) {
   const [x, y] = [round(left), round(top)];
-  const line = plan.dividesColumns
+  const line = plan.divides_columns
     ? { x1: x, x2: x, y1: y, y2: round(top + height) }
     : { x1: x, x2: round(left + width), y1: y, y2: y };
-  if (part.rows[0] + part.columns[0] > 0) {
+  if (part.first_row + part.first_column > 0) {
     figure.append(
-      draw("line", { ...line, stroke: colours.surface, "stroke-width": 5 }),
-      draw("line", { ...line, stroke: colours.text, "stroke-width": 2 }),
+      draw("line", { ...line, stroke: "var(--surface)", "stroke-width": 5 }),
+      draw("line", { ...line, stroke: "var(--text)", "stroke-width": 2 }),
     );
   }
   const names = [nameGpu(part), String(part.index)];
@@ -178,15 +174,15 @@ function drawName({ plan, figure, colours }, { part, left, top, width, height })
   const name = names.find((one) => measure(one) + 6 <= width);
   if (name === undefined || NAME_HEIGHT + 4 > height) return;
   const ground = { x: x + 4, y: y + 4, width: measure(name), height: NAME_HEIGHT, rx: 3 };
-  const style = { fill: colours.text, "text-anchor": "middle", "font-weight": 600 };
+  const style = { fill: "var(--text)", "text-anchor": "middle", "font-weight": 600 };
   figure.append(
-    draw("rect", { ...ground, fill: colours.surface }),
+    draw("rect", { ...ground, fill: "var(--surface)" }),
     write(round(x + 4 + measure(name) / 2), y + 17, name, style),
   );
 }
 
-function drawCpuRows({ plan, figure, colours, left, top, room, height }) {
-  const y = round(top + (plan.gpuRows * height) / plan.problem.m);
+function drawCpuRows({ plan, figure, left, top, room, height }) {
+  const y = round(top + (plan.gpu_rows * height) / plan.problem.m);
   const rows = draw("rect", {
     x: left,
     y: Math.min(y, top + height - 2),
@@ -196,22 +192,22 @@ function drawCpuRows({ plan, figure, colours, left, top, room, height }) {
   });
   rows.append(draw("title", {}, `the CPU's rows: ${showWhole(plan.f)}`));
   const text = `F = ${showWhole(plan.f)}: the CPU's rows`;
-  const style = { fill: colours.text, "text-anchor": "end" };
+  const style = { fill: "var(--text)", "text-anchor": "end" };
   figure.append(
-    draw("defs", {}, makeHatch(colours)),
+    draw("defs", {}, makeHatch()),
     rows,
     write(left + room, top + height + 17, text, style),
   );
 }
 
-function makeHatch(colours) {
+function makeHatch() {
   const size = { width: 7, height: 7 };
   const turned = { patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
   return draw(
     "pattern",
     { id: "hatch", ...size, ...turned },
-    draw("rect", { ...size, fill: colours.surface }),
-    draw("rect", { width: 3, height: 7, fill: colours.CPU }),
+    draw("rect", { ...size, fill: "var(--surface)" }),
+    draw("rect", { width: 3, height: 7, fill: "var(--cpu)" }),
   );
 }
 

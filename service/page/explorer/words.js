@@ -5,39 +5,39 @@ import { nameGpu, tellTeam } from "./team_words.js";
 
 /** The plan in one line: "52 → 46 waves, the last one 60% full, 649 → 581 ms". */
 export function tellPlan(plan) {
-  const total = plan.totalSeconds;
+  const total = plan.predicted.total_seconds;
   if (plan.kernel === null) return `The CPU computes every row: ${showSeconds(total)}`;
-  const before = plan.wavesGpuOnly;
+  const before = plan.waves_gpu_only;
   const waves =
     plan.waves === before
       ? count(before, "wave")
       : `${showWhole(before)} → ${count(plan.waves, "wave")}`;
-  const split = plan.tailSplit ? " and split along K" : "";
-  const share = plan.tailUtilization < 1 ? `${showShare(plan.tailUtilization)} ` : "";
+  const split = plan.tail_split ? " and split along K" : "";
+  const share = plan.tail_utilization < 1 ? `${showShare(plan.tail_utilization)} ` : "";
   const parts = plan.gpuParts;
   const several = parts.length > 1;
   const gpus = several ? `${parts.length} GPUs, ` : "";
   const whose = several ? `${nameGpu(parts[0])}'s last one` : "the last one";
   const isAlone = plan.f === 0 && !several;
-  const seconds = isAlone ? showSeconds(total) : showChange(plan.gpuOnlySeconds, total);
+  const seconds = isAlone ? showSeconds(total) : showChange(plan.gpu_only_seconds, total);
   return `${gpus}${waves}, ${whose} ${share}full${split}, ${seconds}`;
 }
 
 /** The part of each device, with its kernel and seconds. */
 export function tellParts(plan, chosen) {
   const { problem, predicted, f } = plan;
-  const speed = plan.gpuOnlySeconds / plan.totalSeconds;
+  const speed = plan.gpu_only_seconds / plan.predicted.total_seconds;
   const gain = speed >= 1 ? `${showNumber(speed)} times as fast as` : "slower than";
   if (plan.kernel === null) {
-    const gpu = plan.gpuCount > 1 ? "one GPU" : "the GPU";
+    const gpu = plan.profile.gpus.length > 1 ? "one GPU" : "the GPU";
     const told = chosen.f === f ? "the fastest" : `${gain} ${gpu} alone`;
-    return `${capitalize(plan.noGpuReason ?? `the CPU alone is ${told}`)}.`;
+    return `${capitalize(plan.no_gpu_reason ?? `the CPU alone is ${told}`)}.`;
   }
-  const kernel = `${plan.kernel.name} ${plan.kernel.tile.replaceAll("x", "×")}`;
+  const kernel = `${plan.kernel} ${plan.tile.replaceAll("x", "×")}`;
   if (plan.gpuParts.length > 1) return tellTeam(plan, kernel, gain);
   if (f === 0) return `The GPU computes all ${count(problem.m, "row")} with ${kernel}.`;
-  const gpu = `the first ${count(plan.gpuRows, "row")} with ${kernel} in ${showSeconds(predicted.gpuSeconds)}`;
-  const cpu = `the last ${showWhole(f)} in ${showSeconds(predicted.cpuSeconds)}`;
+  const gpu = `the first ${count(plan.gpu_rows, "row")} with ${kernel} in ${showSeconds(predicted.gpu_seconds)}`;
+  const cpu = `the last ${showWhole(f)} in ${showSeconds(predicted.cpu_seconds)}`;
   return `The GPU computes ${gpu}, the CPU ${cpu}, at the same time: ${gain} the GPU alone.`;
 }
 
@@ -55,7 +55,7 @@ export function tellJob({ id, timings }) {
 export function tellChoice(plan, chosen) {
   const own = nameChoice(chosen);
   if (plan.f === chosen.f) return `This is the model's choice, ${own}. ${tellRefused(chosen)}`;
-  const more = plan.totalSeconds / chosen.totalSeconds - 1;
+  const more = plan.predicted.total_seconds / chosen.predicted.total_seconds - 1;
   if (Math.abs(more) < 0.0005) return `The model's choice is ${own}, which is as fast.`;
   if (more < 0)
     return `The model's choice is ${own}; this takes ${showNumber(more * -100)}% less time, too little for a split.`;

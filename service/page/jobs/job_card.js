@@ -67,7 +67,7 @@ export class JobCard {
     this.table.tBodies[0].replaceChildren(...compare(job));
     this.compared.hidden = job.plan === null;
     this.problem.hidden = job.error === null;
-    this.problem.textContent = job.error ? `${job.error.kind}: ${job.error.message}` : "";
+    this.problem.textContent = job.error?.message ?? "";
     this.cancel.hidden = job.finished_at !== null || job.cancel_requested;
     this.fetch.hidden = job.result === null;
     this.explore.hidden = job.plan === null;

@@ -4,27 +4,20 @@ import { makeButton, makeField, makeLabel, makeSelect } from "../controls.js";
 import { make } from "../dom.js";
 import { checkFile, makeRandomFile, readHeader } from "../npy.js";
 import { tellError } from "../notice.js";
-import { KeyMissing } from "../service.js";
 import { showBytes, showSeconds, showWhole } from "../units.js";
 
-/** How long a request waits for the end of a job. */
-const WAIT_SECONDS = 30;
-/** How long the service may be away meanwhile, as when it starts again. */
-const AWAY_MS = 30_000;
-/** How long until the next request. */
-const PAUSE_MS = 500;
 /** M, K and N of two random matrices. */
 const RANDOM = [1000, 800, 600];
 const NPY = { "Content-Type": "application/x-npy" };
 
 /** The form, with the steps of the product below. */
 export class ProductForm {
-  /** `tell(error)` shows an error of the service; null removes it. */
-  constructor(service, tell) {
-    Object.assign(this, { service, tell });
+  /** `tell(error)` shows an error of the service; null removes it. `waitForEnd(job)` follows a job. */
+  constructor(service, { tell, waitForEnd }) {
+    Object.assign(this, { service, tell, waitForEnd });
     this.files = { a: null, b: null };
     this.zones = { a: this.makeZone("a", "A, M × K"), b: this.makeZone("b", "B, K × N") };
-    this.f = make("input", { type: "number", id: "job-f", min: 0, placeholder: "the model's" });
+    this.f = make("input", { type: "number", id: "job-f", min: 0, placeholder: "the model's choice" });
     this.storage = makeSelect("job-storage", [
       ["disk", "on disk"],
       ["memory", "in memory, until the service ends"],
@@ -178,23 +171,6 @@ export class ProductForm {
       const remove = ({ id }) => this.service.call("DELETE", `v1/matrices/${id}`);
       await Promise.allSettled(stored.map(remove));
       throw error;
-    }
-  }
-
-  /** The job once it has ended. The service may be away for a while: its jobs outlive that. */
-  async waitForEnd(job) {
-    let awaySince = null;
-    for (;;) {
-      try {
-        const seen = await this.service.get(`v1/jobs/${job.id}?wait_seconds=${WAIT_SECONDS}`);
-        if (seen.finished_at !== null) return seen;
-        awaySince = null;
-      } catch (error) {
-        awaySince ??= performance.now();
-        if (error instanceof KeyMissing || performance.now() - awaySince > AWAY_MS) throw error;
-      }
-      // A service that stops answers at once, too.
-      await new Promise((done) => setTimeout(done, PAUSE_MS));
     }
   }
 

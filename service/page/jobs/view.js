@@ -1,5 +1,6 @@
 /** The jobs with their progress, and a form that multiplies two files. */
 
+import { makeKey } from "../chart.js";
 import { makeButton } from "../controls.js";
 import { make } from "../dom.js";
 import { follow } from "../events.js";
@@ -14,21 +15,17 @@ const PAGE = 20;
 const LONGEST_PAGE = 200;
 const AGE_MS = 1000;
 
-export const VIEW = { mount };
-
-function mount(root, frame) {
-  const jobs = new Jobs(root, frame);
-  return { show: (state) => jobs.show(state), close: () => jobs.close() };
-}
-
-class Jobs {
+export class View {
   constructor(root, frame) {
     this.frame = frame;
     this.cards = new Map();
     this.shapes = new Shapes(frame.service);
     this.cursor = null;
     this.notice = new Notice(frame.service, () => this.open());
-    this.product = new ProductForm(frame.service, (error) => this.tell("multiply", error));
+    this.product = new ProductForm(frame.service, {
+      tell: (error) => this.tell("multiply", error),
+      waitForEnd: (job) => this.waitForEnd(job),
+    });
     this.list = make("ul", { className: "jobs" });
     this.live = make("p", { className: "caption live", role: "status" });
     this.told = make("p", { className: "sr", role: "status", id: "told" });
@@ -46,15 +43,18 @@ class Jobs {
     const keys = [
       ["gpu", "GPU's rows, from the first"],
       ["cpu", "CPU's rows, from the last"],
-      ["planned", "the planned boundary"],
-    ].map(([name, textContent]) => make("span", { className: `key ${name}`, textContent }));
+      ["text", "the planned boundary"],
+    ].map(([colour, name]) => {
+      const style = { stroke: `var(--${colour})`, "stroke-width": 6 };
+      return makeKey({ name, style });
+    });
     const list = make(
       "section",
       { className: "content", "aria-label": "All jobs" },
       this.notice.element,
       make("div", { className: "head" }, make("h2", { textContent: "Jobs" }), this.live),
       this.told,
-      make("p", { className: "caption" }, ...keys),
+      make("p", { className: "caption legend" }, ...keys),
       this.empty,
       this.list,
       make("p", {}, this.older),
@@ -169,7 +169,9 @@ class Jobs {
       this.put(await this.frame.service.get(`v1/jobs/${id}`));
     } catch (error) {
       if (error.status !== 404) throw error;
-      this.cards.get(id)?.element.remove();
+      const card = this.cards.get(id);
+      card.element.remove();
+      card.lose?.(error);
       this.cards.delete(id);
       this.empty.hidden = this.cards.size > 0;
     }
@@ -181,8 +183,10 @@ class Jobs {
     if (known) {
       // An older state may arrive after the event of its end.
       if (known.job.finished_at !== null) return;
-      if (job.finished_at !== null) this.told.textContent = tellEnd(job);
       known.update(job);
+      if (job.finished_at === null) return;
+      this.told.textContent = tellEnd(job);
+      known.end?.();
       return;
     }
     const card = new JobCard(job, {
@@ -196,6 +200,15 @@ class Jobs {
     this.empty.hidden = true;
     this.shapes.findProduct(job.request).then((product) => card.name(product));
     card.select(job.id === this.state?.job);
+  }
+
+  /** A job once it has ended. The service may be away meanwhile: its jobs outlive that. */
+  async waitForEnd(job) {
+    this.put(job);
+    const card = this.cards.get(job.id);
+    if (card.job.finished_at === null)
+      await new Promise((end, lose) => Object.assign(card, { end, lose }));
+    return card.job;
   }
 
   cancel(job) {

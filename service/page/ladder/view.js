@@ -4,6 +4,7 @@ import { drawChart } from "../chart.js";
 import { fillSelect, makeLabel, makeSelect } from "../controls.js";
 import { make } from "../dom.js";
 import { Notice } from "../notice.js";
+import { Section } from "../section.js";
 import { showNumber, showWhole } from "../units.js";
 import { showProbe } from "./probe_panel.js";
 import { PROBED } from "./probes.js";
@@ -14,78 +15,27 @@ import { showSource } from "./source.js";
 
 const SOURCES = "page/cuda/";
 
-export const VIEW = { mount };
-
-function mount(root, frame) {
-  const ladder = new Ladder(root, frame);
-  return { show: (state) => ladder.show(state), close: () => ladder.close() };
-}
-
-class Ladder {
+export class View {
   constructor(root, frame) {
     this.frame = frame;
     this.ladder = LADDERS[0];
     this.notice = new Notice(frame.service, () => this.show(this.state));
     const types = [...new Set(this.ladder.rungs.map(({ dtype }) => dtype))];
-    this.dtype = makeSelect("ladder-type", listOptions(types), () => this.chooseType());
-    this.rungs = make("div");
-    this.size = make("p", { className: "caption" });
-    this.title = make("h2", { id: "rung-title" });
-    this.text = make("p", { className: "lesson" });
-    this.roofline = make("div", { className: "drawing" });
-    this.stairs = make("div", { className: "drawing" });
+    const probes = PROBED[0].probes.map(({ name }) => name);
+    this.dtype = makeSelect("ladder-type", types, () => this.chooseType());
     this.file = makeSelect("source-file", [], () => this.read(this.file.value));
-    this.source = make("div");
-    this.probes = makeSelect(
-      "probe",
-      listOptions(PROBED[0].probes.map(({ name }) => name)),
-      () => frame.go({ probe: this.probes.value }),
-    );
-    this.probe = make("div", { id: "probe-shown" });
-    this.layOut(root);
-    this.sizes = new ResizeObserver(() => this.width === this.probe.clientWidth || this.draw());
-    this.sizes.observe(this.probe);
-    this.scheme = matchMedia("(prefers-color-scheme: dark)");
-    this.scheme.onchange = () => this.draw();
-  }
-
-  layOut(root) {
-    const { gpu } = this.ladder;
-    const rungs = makeSection(
-      "ladder-title",
-      makeHead(`The kernels on ${gpu}`, "ladder-title", "Type", this.dtype),
-      this.rungs,
-      this.size,
-    );
-    const rung = makeSection(
-      "rung-title",
-      this.title,
-      this.text,
-      make("h3", { textContent: "On the roofline" }),
-      this.roofline,
-      make("h3", { textContent: "Its waves" }),
-      this.stairs,
-    );
-    const source = makeSection(
-      "source-title",
-      makeHead("Source", "source-title", "File", this.file),
-      this.source,
-    );
-    const probes = makeSection(
-      "probes-title",
-      makeHead(`Probes of ${PROBED[0].gpu}`, "probes-title", "Probe", this.probes),
-      this.probe,
-    );
-    const pair = make("div", { className: "pair", id: "rung" }, rung, source);
+    this.probes = makeSelect("probe", probes, () => frame.go({ probe: this.probes.value }));
+    const named = (text, select) => [makeLabel(select, text), select];
+    this.rungs = new Section("rungs", `The kernels on ${this.ladder.gpu}`, ...named("Type", this.dtype));
+    this.shown = new Section("rung", "");
+    this.source = new Section("source", "Source", ...named("File", this.file));
+    this.probe = new Section("probe-shown", `Probes of ${PROBED[0].gpu}`, ...named("Probe", this.probes));
+    const pair = make("div", { className: "pair" }, this.shown.element, this.source.element);
+    const sections = [this.rungs.element, pair, this.probe.element];
     root.append(
       make("h1", { className: "sr", textContent: "Ladder" }),
-      make("div", { className: "page-column" }, this.notice.element, rungs, pair, probes),
+      make("div", { className: "page-column" }, this.notice.element, ...sections),
     );
-  }
-
-  close() {
-    this.sizes.disconnect();
-    this.scheme.onchange = null;
   }
 
   async show(state) {
@@ -114,37 +64,46 @@ class Ladder {
 
   draw() {
     const { ladder, rung } = this;
-    this.width = this.probe.clientWidth;
     const rungs = ladder.rungs.filter(({ dtype }) => dtype === rung.dtype);
-    const focused = this.rungs.contains(document.activeElement);
-    this.rungs.replaceChildren(listRungs(rungs, rung, (one) => this.choose(one)));
-    if (focused) this.rungs.querySelector("[aria-pressed=true]").focus();
-    const size = findSize(rungs);
-    this.size.textContent = `M = N = K = ${showWhole(size)}, the fastest tile of each. Measured on ${ladder.caption}.`;
-    this.title.textContent = `${rung.name}, ${rung.dtype}`;
-    this.text.textContent = rung.text;
-    const { figure, legend } = drawRoofline(ladder, rung, this.roofline.clientWidth || 320);
-    this.roofline.replaceChildren(figure, legend);
-    this.stairs.replaceChildren(...drawStairs(rung, this.stairs.clientWidth || 320));
-    this.probe.replaceChildren(...showProbe(this.shownProbe, PROBED[0].gpu, this.width || 320));
+    const size = `M = N = K = ${showWhole(findSize(rungs))}, the fastest tile of each`;
+    const isFocused = this.rungs.body.contains(document.activeElement);
+    this.rungs.show(
+      () => [listRungs(rungs, rung, (one) => this.choose(one))],
+      `${size}. Measured on ${ladder.caption}.`,
+    );
+    if (isFocused) this.rungs.body.querySelector("[aria-pressed=true]").focus();
+    this.shown.heading.textContent = `${rung.name}, ${rung.dtype}`;
+    this.shown.show((width) => {
+      const { figure, legend } = drawRoofline(ladder, rung, width);
+      return [
+        make("p", { className: "lesson", textContent: rung.text }),
+        make("h3", { textContent: "On the roofline" }),
+        figure,
+        legend,
+        make("h3", { textContent: "Its waves" }),
+        ...drawStairs(rung, width),
+      ];
+    });
+    this.probe.show((width) => showProbe(this.shownProbe, PROBED[0].gpu, width));
   }
 
   /** List the rung's source files, and show the first. */
   async listFiles() {
     const { sources, name } = this.rung;
-    fillSelect(this.file, listOptions(sources));
+    fillSelect(this.file, sources);
     this.file.disabled = sources.length === 0;
     if (sources.length > 0) return this.read(sources[0]);
     const none = `${name} is NVIDIA's library; it has no source here.`;
     this.shownFile = null;
-    return this.source.replaceChildren(make("p", { className: "caption", textContent: none }));
+    return this.source.show(() => [], none);
   }
 
   async read(file) {
     if (file === this.shownFile) return;
     try {
       const answer = await this.frame.service.call("GET", SOURCES + file);
-      this.source.replaceChildren(showSource(await answer.text(), `${file}, source`));
+      const text = await answer.text();
+      this.source.show(() => [showSource(text, `${file}, source`)]);
       this.shownFile = file;
     } catch (error) {
       this.notice.tell(error);
@@ -166,26 +125,8 @@ function drawStairs({ name, stairs }, width) {
     y: { name: `µs, K = ${showNumber(k)}` },
     series: [
       { name: "measured", kind: "points", points: measured },
-      { name: "the model's staircase", kind: "steps", points: modelled },
+      { name: "the model's staircase", kind: "steps before", points: modelled },
     ],
   });
   return [figure, legend];
-}
-
-function makeSection(titleId, ...children) {
-  return make("section", { className: "panel", "aria-labelledby": titleId }, ...children);
-}
-
-/** A heading with a drop-down list next to it. */
-function makeHead(title, id, label, select) {
-  return make(
-    "div",
-    { className: "head" },
-    make("h2", { id, textContent: title }),
-    make("div", { className: "tools" }, makeLabel(select, label), select),
-  );
-}
-
-function listOptions(names) {
-  return names.map((name) => [name, name]);
 }

@@ -8,7 +8,7 @@ import { makeMeter } from "./meter.js";
 /** The arena: its meter and its figures. */
 export function tellArena(arena) {
   if (arena === null)
-    return [make("p", { textContent: "It is switched off (WAVETRIM_ARENA_BYTES)." })];
+    return [make("p", { textContent: "The arena is switched off (WAVETRIM_ARENA_BYTES)." })];
   const { limit_bytes: limit, made_bytes: made, used_bytes: used } = arena;
   const told = `${showBytes(used)} in use, ${showBytes(made)} allocated, at most ${showBytes(limit)}`;
   const amounts = [
@@ -23,7 +23,7 @@ export function tellArena(arena) {
       ["Slabs", showWhole(arena.slabs)],
       ["Allocations", showWhole(arena.extents)],
       ["Matrices dropped from memory", showWhole(arena.evictions)],
-      ["Requests without room", showWhole(arena.refusals)],
+      ["Requests refused for lack of memory", showWhole(arena.refusals)],
       ["Leases", `${showWhole(arena.leases)}, ${showBytes(arena.leased_bytes)}`],
     ]),
   ];
@@ -31,7 +31,7 @@ export function tellArena(arena) {
 
 /** How full the disk is. */
 export function tellDisk(disk) {
-  if (disk === null) return [make("p", { textContent: "It does not answer." })];
+  if (disk === null) return [make("p", { textContent: "The disk does not answer." })];
   const { size_bytes: size, used_bytes: used, free_bytes: free, limit_bytes: limit } = disk;
   return [
     listFacts([
@@ -56,7 +56,7 @@ export function tellDevices({ devices, cpu_threads: threads }) {
 
 function makeGpu(gpu) {
   return makeDevice(gpu.name, [
-    ["CUDA's number", String(gpu.index)],
+    ["CUDA index", String(gpu.index)],
     ["Multiprocessors", showWhole(gpu.sm_count)],
     ["Memory", showBytes(gpu.memory_bytes)],
     ["Clock", `${showWhole(gpu.clock_mhz)} MHz`],
@@ -73,9 +73,9 @@ export function tellNodes(nodes) {
       ["GPUs", node.devices.map(({ name }) => name).join(", ") || "none"],
       ["CPU threads", String(node.cpu_threads)],
       ["Memory", showBytes(node.memory_bytes)],
-      ["An empty call", showSeconds(node.network.call_seconds)],
-      ["To it", `${showBytes(node.network.in_bytes_per_second)}/s`],
-      ["From it", `${showBytes(node.network.out_bytes_per_second)}/s`],
+      ["Time of an empty call", showSeconds(node.network.call_seconds)],
+      ["Copies to it", `${showBytes(node.network.in_bytes_per_second)}/s`],
+      ["Copies from it", `${showBytes(node.network.out_bytes_per_second)}/s`],
       ["Measured vs predicted", showSpeed(node.factor)],
       ["Figures", tellSource(node.profile)],
     ]),

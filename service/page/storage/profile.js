@@ -25,7 +25,7 @@ export function tellProfile(profile) {
       ["CPU, float64", `${showNumber(cpu.float64_gflops)} GFLOP/s`],
       ["CPU, memory", memory],
     ]),
-    make("h3", { textContent: "What runs have taught" }),
+    make("h3", { textContent: "Corrections by measured runs" }),
     ...tellCorrections(corrections),
   ];
 }
@@ -41,7 +41,7 @@ function tellTogether(joint) {
 
 function tellCorrections(corrections) {
   if (corrections.length === 0) {
-    const text = "Nothing yet: the times of runs correct the predictions of the next of their kind.";
+    const text = "None yet. The measured time of each run corrects later predictions of its kind.";
     return [make("p", { className: "caption", textContent: text })];
   }
   const sorted = corrections.toSorted((one, other) => other.runs - one.runs);

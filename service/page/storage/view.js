@@ -9,14 +9,7 @@ import { tellProfile } from "./profile.js";
 
 const REFRESH_MS = 5000;
 
-export const VIEW = { mount };
-
-function mount(root, frame) {
-  const storage = new Storage(root, frame);
-  return { show: () => storage.show(), close: () => storage.close() };
-}
-
-class Storage {
+export class View {
   constructor(root, frame) {
     this.service = frame.service;
     this.notice = new Notice(frame.service, () => this.show());

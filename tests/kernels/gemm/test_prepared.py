@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.kernels.products import compute
 from tests.kernels.specs import SPECS, name_spec, needs
 from tests.matrices import assert_product, make_matrix, make_output, pin_copy
-from tests.rates import RATES, find_cut, plan_steps
+from tests.rates import RATES, plan_steps
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
@@ -41,7 +42,7 @@ def multiply(
     a, b = make_matrix(m, k, spec.dtype, seed), make_matrix(k, n, spec.dtype, seed + 1)
     before = make_matrix(m, n, spec.dtype, seed + 2)
     c = pin_copy(before if options.get("beta") else make_output(m, n, spec.dtype))
-    pipeline.multiply(spec, pin_copy(a), pin_copy(b), c, **options, cut=find_cut(c, a))
+    compute(pipeline, spec, pin_copy(a), pin_copy(b), c, **options)
     options.pop("sms", None)
     assert_product(c, a, b, before, **options)
 
@@ -126,8 +127,8 @@ def test_memory_that_is_no_longer_page_locked_is_staged(pipeline: GpuPipeline) -
     for _ in range(2):
         c = make_output(900, 500, "float32")
         with lock_matrix(a), lock_matrix(b), lock_matrix(c):
-            pipeline.multiply(spec, a, b, c, cut=find_cut(c, a))
+            compute(pipeline, spec, a, b, c)
         assert_product(c, a, b)
         c[...] = np.nan
-        pipeline.multiply(spec, a, b, c, cut=find_cut(c, a))
+        compute(pipeline, spec, a, b, c)
         assert_product(c, a, b)

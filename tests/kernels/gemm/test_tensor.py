@@ -1,24 +1,19 @@
-"""The tensor kernels: parts, errors against cuBLAS, elements beyond bfloat16, limits."""
+"""The tensor kernels: errors against cuBLAS, elements beyond bfloat16, limits."""
 
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from tests.kernels.products import compute
 from tests.kernels.specs import multiply, needs
 from tests.matrices import Array, assert_product, make_matrix, make_output
-from tests.rates import RATES, find_cut, plan_steps
+from tests.rates import RATES, plan_steps
 from wavetrim.kernels.catalog import find_kernel, list_kernels
+from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.gemm.dispatch import multiply_on_device
 from wavetrim.kernels.gemm.launch import STRICT, count_sms
-from wavetrim.kernels.gemm.terms import (
-    VERDICT_BYTES,
-    choose_part_sizes,
-    count_term_bytes,
-)
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.spec import LEAST_TERMS_K, KernelSpec
 
@@ -28,7 +23,6 @@ CUBLAS = find_kernel("cublas", "float32")
 HOLDABLE_FLOAT64 = [
     spec for spec in list_kernels(dtype="float64") if spec.name == "tensor" and spec.can_limit_sms
 ]
-STRIP_BYTES = 128 * 32 * 3 * 2  # of one tile of A or of B
 
 
 def draw(kind: str, m: int, n: int, k: int) -> tuple[Array, Array]:
@@ -52,26 +46,6 @@ def find_errors(product: Array, a: Array, b: Array) -> Array:
     return np.asarray(abs(product - wide_a @ wide_b) / (abs(wide_a) @ abs(wide_b)))
 
 
-@given(
-    m=st.integers(1, 5000),
-    n=st.integers(1, 5000),
-    k=st.integers(1, 5000),
-    tiles=st.integers(1, 2000),
-)
-def test_parts_cover_the_product_once_within_the_memory(m: int, n: int, k: int, tiles: int) -> None:
-    most_bytes = tiles * STRIP_BYTES
-    cut = choose_part_sizes(TENSOR, m, n, k, most_bytes)
-    assert cut.total_bytes <= max(most_bytes, 2 * STRIP_BYTES) + VERDICT_BYTES
-    parts = list(cut.list_parts(m, n, k))
-    volume = sum(len(part.rows) * len(part.columns) * len(part.depth) for part in parts)
-    assert volume == m * n * k
-    assert len({(part.rows, part.columns, part.depth) for part in parts}) == len(parts)
-    item_bytes = TENSOR.term_item_bytes
-    for part in parts:
-        sizes = len(part.rows), len(part.columns), len(part.depth)
-        assert count_term_bytes(TENSOR.tile, item_bytes, *sizes) <= cut.total_bytes
-
-
 @pytest.mark.gpu
 @needs_tensor
 @pytest.mark.parametrize("kind", ["uniform", "normal", "lognormal", "wide"])
@@ -92,7 +66,7 @@ def test_errors_are_no_larger_than_those_of_cublas(kind: str, k: int, kernel_cac
 
 @pytest.mark.gpu
 @needs_tensor
-def test_a_product_with_little_memory_is_computed_in_more_parts(kernel_cache: Path) -> None:
+def test_without_memory_for_its_terms_a_product_is_refused(kernel_cache: Path) -> None:
     import cupy
 
     pool = cupy.get_default_memory_pool()
@@ -104,9 +78,8 @@ def test_a_product_with_little_memory_is_computed_in_more_parts(kernel_cache: Pa
     pool.free_all_blocks()
     pool.set_limit(size=pool.total_bytes() + (4 << 20))
     try:
-        operands[2].fill(np.nan)
-        multiply_on_device(TENSOR, *operands, cache_dir=kernel_cache)
-        assert_product(cupy.asnumpy(operands[2]), a, b)
+        with pytest.raises(DeviceFailure, match=TENSOR.label):
+            multiply_on_device(TENSOR, *operands, cache_dir=kernel_cache)
     finally:
         pool.set_limit(size=0)
 
@@ -242,7 +215,7 @@ def test_the_pipeline_streams_a_product_through_the_tensor_kernel(kernel_cache: 
         try:
             for beta in (0.0, 2.0):
                 c = before.copy() if beta else make_output(1100, 900, "float32")
-                pipeline.multiply(TENSOR, a, b, c, beta=beta, cut=find_cut(c, a))
+                compute(pipeline, TENSOR, a, b, c, beta=beta)
                 assert_product(c, a, b, before, beta=beta)
         finally:
             pipeline.close()
@@ -271,7 +244,7 @@ def test_an_infinity_in_b_reaches_every_panel(
     c = make_output(m, n, "float32")
     pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=1 << 30)
     try:
-        pipeline.multiply(TENSOR, a, b, c, sms=7, cut=plan.cut)
+        compute(pipeline, TENSOR, a, b, c, plan.cut, sms=7)
     finally:
         pipeline.close()
     np.testing.assert_array_equal(c[:, 5], np.where(a[:, row] > 0, np.inf, -np.inf))

@@ -6,14 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.kernels.products import compute
 from tests.kernels.specs import SPECS
 from tests.matrices import Array, assert_product, make_matrix, make_output, padding_of, pin_copy
 from tests.rates import RATES, find_cut, plan_steps
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import PipelineCancelled
-from wavetrim.kernels.pipeline.host_product import HostProduct
+from wavetrim.kernels.pipeline.host_product import GpuHooks, HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.pipeline.team import Listener, Team, TeamPart
+from wavetrim.kernels.pipeline.team import Team, TeamPart
 from wavetrim.kernels.schedule.panels import Cut, PanelProblem
 from wavetrim.kernels.spec import KernelSpec
 
@@ -58,7 +59,7 @@ def test_ragged_products_agree_with_float64(
     m, n, k = shape
     a, b = draw(m, n, k, spec.dtype)
     c = make_output(m, n, spec.dtype)
-    pipeline.multiply(spec, a, b, c, cut=find_cut(c, a))
+    compute(pipeline, spec, a, b, c)
     assert_product(c, a, b)
 
 
@@ -76,7 +77,7 @@ def test_factors_and_layouts_give_the_reference_product(
     c = make_output(611, 477, spec.dtype, leading_dimension=640, order=layout)
     if beta != 0:
         c[...] = before
-    pipeline.multiply(spec, a, b, c, alpha=alpha, beta=beta, cut=find_cut(c, a))
+    compute(pipeline, spec, a, b, c, alpha=alpha, beta=beta)
     assert_product(c, a, b, before, alpha=alpha, beta=beta)
     assert np.all(np.isnan(padding_of(c)))
 
@@ -85,9 +86,7 @@ def test_strided_and_reversed_views_are_multiplied(pipeline: GpuPipeline) -> Non
     a, b = draw(600, 500, 400, "float32")
     c = make_output(600, 500, "float32")
     strided = np.repeat(a, 3, axis=1)[:, ::3]
-    pipeline.multiply(
-        KERNELS[0], strided, np.ascontiguousarray(b[::-1])[::-1], c[::-1], cut=find_cut(c, a)
-    )
+    compute(pipeline, KERNELS[0], strided, np.ascontiguousarray(b[::-1])[::-1], c[::-1])
     assert_product(c[::-1], a, b)
 
 
@@ -108,7 +107,7 @@ def test_products_larger_than_the_memory_stream_through_it(
         for _ in range(2):  # the second call finds the buffers in use before
             c = before.copy() if beta else make_output(m, n, "float32")
             rows: list[int] = []
-            pipeline.multiply(spec, a, b, c, beta=beta, progress=rows.append, cut=find_cut(c, a))
+            compute(pipeline, spec, a, b, c, beta=beta, hooks=GpuHooks(rows.append))
             assert_product(c, a, b, before, beta=beta)
             assert sum(rows) == m
     finally:
@@ -141,7 +140,7 @@ def test_a_first_panel_in_several_steps_is_right(
     if memory == "pinned":
         a, b, c = (pin_copy(one) for one in (a, b, c))
     rows: list[int] = []
-    pipeline.multiply(spec, a, b, c, beta=beta, progress=rows.append, cut=cut)
+    compute(pipeline, spec, a, b, c, cut, beta=beta, hooks=GpuHooks(rows.append))
     assert_product(c, a, b, before, beta=beta)
     assert sum(rows) == m
 
@@ -160,7 +159,7 @@ def test_a_product_is_enqueued_at_once_and_awaited_later(
     team = Team([TeamPart(pipeline, range(m), range(n), find_cut(c, a))], exchanges=False)
     finish = team.enqueue(
         HostProduct(spec, a, b, c, alpha=1.0, beta=beta, timed=timed),
-        listeners=[Listener(reported.append, final.append)],
+        hooks=[GpuHooks(reported.append, final.append)],
     )
     assert finish is not None
     others = threading.Thread(target=pipeline.keep, args=("other", b))
@@ -180,22 +179,26 @@ def test_half_precision_is_scaled_by_factors_beyond_its_range(
     pipeline: GpuPipeline, beta: float, dtype: str
 ) -> None:
     a, c = np.ones((1, 1), dtype), np.full((1, 1), np.inf, dtype)
-    pipeline.multiply(
-        find_kernel("cublas", dtype), a, a.copy(), c, alpha=0.0, beta=beta, cut=find_cut(c, a)
-    )
+    compute(pipeline, find_kernel("cublas", dtype), a, a.copy(), c, alpha=0.0, beta=beta)
     assert c.tolist() == [[np.inf]]
 
 
 def test_alpha_zero_reads_neither_a_nor_b(pipeline: GpuPipeline) -> None:
     a, c = make_output(64, 64, "float32"), np.ones((64, 64), np.float32)
     told: list[object] = []
-    pipeline.multiply(
-        KERNELS[0], a, a.copy(), c,
-        alpha=0.0, beta=2.0, cut=find_cut(c, a), progress=told.append, final=told.append,
-    )  # fmt: skip
+    compute(
+        pipeline,
+        KERNELS[0],
+        a,
+        a.copy(),
+        c,
+        alpha=0.0,
+        beta=2.0,
+        hooks=GpuHooks(told.append, told.append),
+    )
     assert np.all(c == 2)
     assert told == [64, range(64)]
-    pipeline.multiply(KERNELS[0], a, a.copy(), c, alpha=0.0, cut=find_cut(c, a))
+    compute(pipeline, KERNELS[0], a, a.copy(), c, alpha=0.0)
     assert np.all(c == 0)
 
 
@@ -206,15 +209,14 @@ def test_a_cancelled_product_ends_early_and_the_pipeline_goes_on(kernel_cache: P
     try:
         rows: list[int] = []
         with pytest.raises(PipelineCancelled):
-            pipeline.multiply(
+            compute(
+                pipeline,
                 *(spec, a, b, make_output(4000, 3000, "float32")),
-                cut=find_cut(make_output(4000, 3000, "float32"), a),
-                progress=rows.append,
-                cancelled=lambda: bool(rows),
+                hooks=GpuHooks(rows.append, cancelled=lambda: bool(rows)),
             )
         assert 0 < sum(rows) < 4000
         c = make_output(4000, 3000, "float32")
-        pipeline.multiply(spec, a, b, c, cut=find_cut(c, a))
+        compute(pipeline, spec, a, b, c)
         assert_product(c[:200], a[:200], b)
     finally:
         pipeline.close()
@@ -228,8 +230,8 @@ def test_an_error_of_the_caller_leaves_the_pipeline_usable(pipeline: GpuPipeline
         raise LookupError("the caller's own error")
 
     with pytest.raises(LookupError, match="own error"):
-        pipeline.multiply(KERNELS[0], a, b, c, progress=fail, cut=find_cut(c, a))
-    pipeline.multiply(KERNELS[0], a, b, c, cut=find_cut(c, a))
+        compute(pipeline, KERNELS[0], a, b, c, hooks=GpuHooks(fail))
+    compute(pipeline, KERNELS[0], a, b, c)
     assert_product(c, a, b)
 
 
@@ -241,11 +243,9 @@ def test_panels_shrink_to_the_memory_that_others_leave_free(kernel_cache: Path) 
     pipeline = GpuPipeline(cache_dir=kernel_cache)
     others: list[object] = []
     try:
-        pipeline.multiply(
-            KERNELS[0], a[:8], b[:, :8].copy(), c[:8, :8], cut=find_cut(c, a)
-        )  # loads modules
+        compute(pipeline, KERNELS[0], a[:8], b[:, :8].copy(), c[:8, :8])  # loads modules
         others.append(cupy.cuda.Memory(cupy.cuda.runtime.memGetInfo()[0] - (160 << 20)))
-        pipeline.multiply(KERNELS[0], a, b, c, cut=find_cut(c, a))
+        compute(pipeline, KERNELS[0], a, b, c)
         assert_product(c, a, b)
     finally:
         others.clear()  # or a traceback would keep the memory
@@ -260,7 +260,7 @@ def test_concurrent_callers_take_turns(pipeline: GpuPipeline) -> None:
             a, b = draw(size, size + 1, size + 2, "float32")
             for _ in range(5):
                 c = make_output(size, size + 1, "float32")
-                pipeline.multiply(KERNELS[0], a, b, c, cut=find_cut(c, a))
+                compute(pipeline, KERNELS[0], a, b, c)
                 assert_product(c, a, b)
         except BaseException as error:
             failures.append(error)
@@ -286,10 +286,9 @@ def test_the_rows_of_a_small_pageable_product_are_final_when_reported(
         told.append(rows)
 
     spec = find_kernel("cublas", "float64")
-    timings = pipeline.multiply(spec, a, b, c, cut=find_cut(c, a), final=check)
+    compute(pipeline, spec, a, b, c, hooks=GpuHooks(final=check))
     assert told == [range(500)]
-    assert timings.kernel_seconds is None
-    timed = pipeline.multiply(spec, a, b, c, cut=find_cut(c, a), timed=True)
+    timed = compute(pipeline, spec, a, b, c, timed=True)
     assert 0 < timed.kernel_seconds < timed.gpu_seconds
 
 
@@ -300,10 +299,10 @@ def test_without_a_c_library_cuda_copies_pageable_memory(
     monkeypatch.setattr(
         "wavetrim.kernels.pipeline.pipeline.open_copiers", lambda *_args, **_names: None
     )
-    monkeypatch.setattr("wavetrim.kernels.transfer.stages._PACKED_BYTES", 1 << 20)  # in pieces
+    monkeypatch.setattr("wavetrim.kernels.transfer.transfers._PACKED_BYTES", 1 << 20)  # in pieces
     pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=STREAMING["rows"])
     a, b = (np.asarray(matrix, order=order) for matrix in draw(1100, 900, 1000, "float32"))
     c = np.asarray(make_output(1100, 900, "float32"), order=order)
-    pipeline.multiply(find_kernel("cublas", "float32"), a, b, c, cut=find_cut(c, a))
+    compute(pipeline, find_kernel("cublas", "float32"), a, b, c)
     assert_product(c, a, b)
     pipeline.close()

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.kernels.products import compute
 from tests.matrices import Array, assert_product, make_matrix, make_output, pin_copy
-from tests.rates import find_cut, make_rates, plan_steps
+from tests.rates import make_rates, plan_steps
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
@@ -76,7 +77,8 @@ def multiply_here(
     if c is None:
         c = make_output(a.shape[0], b.shape[1], spec.dtype)
     wrong = np.full_like(b, 99)
-    pipeline.multiply(spec, a, wrong, c, cut=find_resident_cut(spec, c, a), b_key=key, **how)
+    resident = pipeline.residents.use(key)
+    compute(pipeline, spec, a, wrong, c, find_resident_cut(spec, c, a), resident_b=resident, **how)
     return c
 
 
@@ -131,7 +133,7 @@ def test_two_residents_and_a_copied_b_of_one_shape_take_turns(pipeline, spec, me
     assert pipeline.keep("second", second)
     for _ in range(3):
         assert_product(multiply_here(pipeline, spec, a, first, "first", c=c), a, first)
-        pipeline.multiply(spec, a, third, c, cut=find_cut(c, a))
+        compute(pipeline, spec, a, third, c)
         assert_product(c, a, third)
         assert_product(multiply_here(pipeline, spec, a, second, "second", c=c), a, second)
 
@@ -150,7 +152,8 @@ def test_a_forgotten_b_is_copied_in_again(pipeline):
         assert_product(multiply_here(pipeline, spec, a, b, key, c=c), a, b)
         pipeline.residents.forget(key)
         other = pin_copy(make_matrix(*shape, spec.dtype, 20 + number))
-        pipeline.multiply(spec, a, other, c, cut=find_resident_cut(spec, c, a), b_key=key)
+        cut, resident = find_resident_cut(spec, c, a), pipeline.residents.use(key)
+        compute(pipeline, spec, a, other, c, cut, resident_b=resident)
         assert_product(c, a, other)
 
 
@@ -170,14 +173,14 @@ def test_residents_and_buffers_stay_within_the_memory_together(kernel_cache, lim
             multiply_here(pipeline, spec, a, b, key, c=c, beta=beta)
             assert_product(c, a, b, before, beta=beta)
             assert pipeline.residents.size_bytes <= limit // 2
-            assert pipeline.residents.size_bytes + pipeline._memory.size_bytes <= limit
+            assert pipeline.residents.size_bytes + pipeline.memory.size_bytes <= limit
         counts = pipeline.residents.count()
         assert counts.evictions > 0
         assert counts.fetches >= 10
         assert not pipeline.keep("too large", make_matrix(3000, 700, "float32", 61))
         wide_a, c = make_matrix(4000, k, "float32", 60), make_output(4000, n, "float32")
-        pipeline.multiply(spec, wide_a, operands[3], c, cut=find_cut(c, wide_a))  # buffers first
+        compute(pipeline, spec, wide_a, operands[3], c)  # buffers first
         assert_product(c, wide_a, operands[3])
-        assert pipeline.residents.size_bytes + pipeline._memory.size_bytes <= limit
+        assert pipeline.residents.size_bytes + pipeline.memory.size_bytes <= limit
     finally:
         pipeline.close()

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.kernels.products import compute
 from tests.matrices import Array, make_matrix, pin_copy
-from tests.rates import find_cut
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
@@ -80,7 +80,7 @@ def test_it_serves_device_memory_that_was_allocated_anew(own_pipeline: GpuPipeli
     for size in (2000, 3000, 4000):
         check(product, seed=size)
         a, c = pin_matrix(size, 1200, "float32"), pin_matrix(size, size, "float32")
-        own_pipeline.multiply(spec, a, pin_matrix(1200, size, "float32"), c, cut=find_cut(c, a))
+        compute(own_pipeline, spec, a, pin_matrix(1200, size, "float32"), c)
 
 
 def lend_columns(a: Array, b: Array, c: Array) -> tuple[Array, Array, Array]:
@@ -146,8 +146,7 @@ def test_operands_are_released_after_the_product(pipeline: GpuPipeline, kernel: 
     operands = draw(1)
     if kernel == "cublas":
         assert find(pipeline).run(*operands)
-    cut = find_cut(operands[2], operands[0])
-    pipeline.multiply(find_kernel(kernel, "float32"), *operands, cut=cut)
+    compute(pipeline, find_kernel(kernel, "float32"), *operands)
     alive = [weakref.ref(operand) for operand in operands]
     del operands
     gc.collect()

@@ -8,40 +8,48 @@ import ctypes
 import itertools
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import wavetrim.kernels.transfer.native_stage
 from tests.processes import wait_until
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import CommandKind, pack_arguments
-from wavetrim.kernels.pipeline.commands.submission import Binding
+from wavetrim.kernels.pipeline.submission import Binding
+from wavetrim.kernels.transfer import native_stage
 from wavetrim.kernels.transfer.copies import PendingCopy
-from wavetrim.kernels.transfer.host_copies import open_copiers
-from wavetrim.kernels.transfer.native_stage import NativeStage
-from wavetrim.kernels.transfer.stages import CopyRequest
+from wavetrim.kernels.transfer.host_library import open_copiers
+from wavetrim.kernels.transfer.native_stage import CopyRequest, NativeStage
 from wavetrim.native.pool import ThreadPool
 
 SHAPES = ((1, 1), (3, 5), (1, 1_100_001), (2_100_000, 1), (1031, 1033), (3, 700_001))
 
-LAYOUTS = ("rows", "columns", "back")
+LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "rows": np.ascontiguousarray,
+    "columns": np.asfortranarray,
+    "back": lambda matrix: np.ascontiguousarray(matrix[::-1])[::-1],
+    "skipping": lambda matrix: np.repeat(np.repeat(matrix, 2, 0), 3, 1)[::2, ::3],
+}
 
 
-class HostSlab:
-    """A slab without CUDA."""
+class HostMemory:
+    """Memory for slabs without CUDA."""
 
-    def __init__(self, size_bytes: int) -> None:
-        self._memory = np.empty(size_bytes, np.uint8)
-        self.pointer = self._memory.ctypes.data
-        self.freed = False
+    def __init__(self) -> None:
+        self.allocated: dict[int, Any] = {}
 
-    def free(self) -> None:
-        """Note the call."""
-        self.freed = True
+    def allocate(self, size_bytes: int) -> int:
+        """Address of new memory."""
+        memory = np.empty(size_bytes, np.uint8)
+        self.allocated[memory.ctypes.data] = memory
+        return memory.ctypes.data
+
+    def free(self, address: int) -> None:
+        """Free it."""
+        del self.allocated[address]
 
 
 class Stream:
@@ -65,40 +73,36 @@ class Caller:
     Args:
         stage: The stage.
         driver: Makes events.
-        streams: Whether copies to the device bypass the caches.
     """
 
-    def __init__(self, stage: NativeStage, driver: ctypes.CDLL, *, streams: bool = False) -> None:
+    def __init__(self, stage: NativeStage, driver: ctypes.CDLL) -> None:
         self._stage = stage
         self._driver = driver
-        self._streams = streams
 
     def copy(self, matrix: Any, place: Layout, *, inwards: bool) -> None:
         """Copy, and wait until the copy is over."""
         start, end = Event(self._driver), Event(self._driver)
-        walk = self._stage.send(
-            CopyRequest(matrix, place, inwards, None, start, end, self._streams)
-        )
+        walk = self._stage.send(CopyRequest(matrix, place, inwards, None, start, end))
         walk.result()
         assert walk.done()
         self._stage.finish()
 
 
-def check(caller: Caller, shape: tuple[int, int], pitch: int, layout: str) -> None:
+def check(
+    caller: Caller, shape: tuple[int, int], pitch: int, layout: str, dtype: str = "float32"
+) -> None:
     """One matrix in, compared, and out again, compared, with padding on the device and without."""
     rows, columns = shape
-    values = np.random.default_rng(rows).random(shape, np.float32)
-    source: Any = {"rows": values, "columns": np.asfortranarray(values), "back": values[::-1]}[
-        layout
-    ]
+    values = np.random.default_rng(rows).integers(0, 250, shape).astype(dtype)
+    source = LAYOUTS[layout](values)
     for padding in {0, pitch - columns}:
-        device = np.full((rows, pitch), -1, np.float32)
-        place = Layout(device.ctypes.data, rows, columns, pitch, 4, padding)
+        device = np.full((rows, pitch), 251, dtype)
+        place = Layout(device.ctypes.data, rows, columns, pitch, values.itemsize, padding)
         caller.copy(source, place, inwards=True)
         assert np.array_equal(device[:, :columns], source), (shape, pitch, layout)
         # What holds something else is not written.
-        assert padding or (device[:, columns:] == -1).all(), (shape, pitch, layout)
-        back = np.full_like(source, -2)
+        assert padding or (device[:, columns:] == 251).all(), (shape, pitch, layout)
+        back = LAYOUTS[layout](np.full_like(values, 252))
         caller.copy(back, place, inwards=False)
         assert np.array_equal(back, source), (shape, pitch, layout)
 
@@ -286,20 +290,11 @@ def check_commands(pool: ThreadPool, driver: ctypes.CDLL, columns: int) -> None:
 
 
 def check_no_memory(pool: ThreadPool) -> None:
-    """A stage that cannot be made leaves no slab behind."""
-    made: list[HostSlab] = []
-
-    def make_slab(size_bytes: int) -> HostSlab:
-        if len(made) == 3:
-            raise Refusal(2)
-        made.append(HostSlab(size_bytes))
-        return made[-1]
-
+    """Without memory for slabs there is no stage."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wavetrim.kernels.transfer.native_stage, "PinnedSlab", make_slab)
+        patch.setattr(native_stage, "_allocate_slabs", lambda _: refuse(2))
         with pytest.raises(Refusal, match="2"):
             NativeStage(pool, Stream(), Stream())
-    assert [slab.freed for slab in made] == [True] * 3
 
 
 class Refusal(Exception):
@@ -314,8 +309,10 @@ def refuse(status: int) -> None:
 def main() -> None:
     """Run the checks."""
     driver = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
-    wavetrim.kernels.transfer.native_stage.PinnedSlab = HostSlab  # type: ignore[misc,assignment]
-    wavetrim.kernels.transfer.native_stage._raise = refuse  # type: ignore[assignment]
+    memory = HostMemory()
+    native_stage._allocate_slabs = memory.allocate
+    native_stage._free_slabs = memory.free
+    native_stage._raise = refuse  # type: ignore[assignment]
     pool = open_copiers(2, cache_dir=Path(sys.argv[2]))
     assert pool is not None
     for columns in (9, 12):  # on the device, rows are 12 elements apart
@@ -324,8 +321,13 @@ def main() -> None:
     for (rows, columns), layout in itertools.product(SHAPES, LAYOUTS):
         gaps = (0, 7, 100 if rows < 10**6 else 8)  # a million rows with wide gaps are a GB
         for gap in gaps:
-            caller = Caller(stage, driver, streams=gap == 7)
-            check(caller, (rows, columns), columns + gap, layout)
+            check(Caller(stage, driver), (rows, columns), columns + gap, layout)
+    for layout, dtype in itertools.product(LAYOUTS, ("uint8", "float16", "float64", "complex128")):
+        check(Caller(stage, driver), (257, 1031), 1038, layout, dtype)
+    for threads in (0, 1, 2):
+        pool.limit(threads)
+        pool.wake(threads)
+        check(Caller(stage, driver), (1031, 1033), 1033, "columns")
     for widths in ((24, 23), (1, 1, 1), (5, 40, 2)):
         check_parts(Caller(stage, driver), widths)
     check_failure(stage, driver)
@@ -344,6 +346,7 @@ def main() -> None:
     pool.close()
     with pytest.raises(RuntimeError, match="ended"):
         NativeStage(pool, Stream(), Stream())
+    assert not memory.allocated
 
 
 if __name__ == "__main__":

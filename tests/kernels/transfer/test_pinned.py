@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.kernels.products import compute
 from tests.matrices import assert_product, make_matrix, pin_copy
-from tests.rates import find_cut
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure, OperandError
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
@@ -112,7 +112,7 @@ def test_pinned_and_pageable_operands_may_be_mixed(
     before = make_matrix(m, n, "float32", 3)
     operands = {"a": a, "b": b, "c": before}
     x, y, c = (pin_copy(v) if name in pinned else v.copy() for name, v in operands.items())
-    pipeline.multiply(SPEC, x, y, c, alpha=-2, beta=0.5, cut=find_cut(c, a))
+    compute(pipeline, SPEC, x, y, c, alpha=-2, beta=0.5)
     assert_product(c, a, b, before, alpha=-2, beta=0.5)
 
 
@@ -124,7 +124,7 @@ def test_pinned_matrices_larger_than_the_memory_stream(limit: int, kernel_cache:
     try:
         for _ in range(3):
             c.fill(np.nan)
-            streaming.multiply(SPEC, pin_copy(a), pin_copy(b), c, cut=find_cut(c, a))
+            compute(streaming, SPEC, pin_copy(a), pin_copy(b), c)
             assert_product(c, a, b)
     finally:
         streaming.close()
@@ -133,9 +133,7 @@ def test_pinned_matrices_larger_than_the_memory_stream(limit: int, kernel_cache:
 def test_only_the_result_within_a_pinned_matrix_is_written(pipeline: GpuPipeline) -> None:
     whole = pin_copy(np.full((400, 600), 7, "float32"))
     a, b = make_matrix(300, 200, "float32", 1), make_matrix(200, 500, "float32", 2)
-    pipeline.multiply(
-        SPEC, pin_copy(a), b, whole[50:350, 40:540], cut=find_cut(whole[50:350, 40:540], a)
-    )
+    compute(pipeline, SPEC, pin_copy(a), b, whole[50:350, 40:540])
     assert_product(whole[50:350, 40:540], a, b)
     whole[50:350, 40:540] = 7
     assert (whole == 7).all()
@@ -146,10 +144,10 @@ def test_padding_of_pinned_rows_stays_as_it_is(pipeline: GpuPipeline, columns: i
     """Rows of 1020 elements have the same leading dimension on the device as here, 1024."""
     whole = pin_copy(np.full((300, 1024), 7, "float32"))
     a, b = make_matrix(300, 200, "float32", 1), make_matrix(200, columns, "float32", 2)
-    pipeline.multiply(
+    compute(
+        pipeline,
         *(SPEC, pin_copy(a), pin_copy(np.pad(b, ((0, 0), (0, 4))))[:, :columns]),
         whole[:, :columns],
-        cut=find_cut(whole[:, :columns], a),
     )
     assert_product(whole[:, :columns], a, b)
     assert (whole[:, columns:] == 7).all()
@@ -167,5 +165,5 @@ def test_rows_two_gibibytes_apart_are_copied(pipeline: GpuPipeline, b_is_pinned:
     assert is_pinned(a)
     assert is_pinned(c)
     b = pin_copy(b) if b_is_pinned else b
-    pipeline.multiply(SPEC, a, b, c, beta=2.0, cut=find_cut(c, a))
+    compute(pipeline, SPEC, a, b, c, beta=2.0)
     assert_product(c, a, b, before, beta=2.0)

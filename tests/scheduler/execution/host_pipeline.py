@@ -7,7 +7,6 @@ from functools import partial
 from wavetrim.kernels.errors import DeviceFailure, PipelineCancelled
 from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.kernels.pipeline.resident_cache import Resident, ResidentCache
-from wavetrim.kernels.pipeline.team import Listener
 
 
 class NoStraightWay:
@@ -60,12 +59,11 @@ class HostPipeline:
         self.residents.add(key, Resident(None, b.nbytes, b.copy()))
         return True
 
-    def multiply(
-        self, spec, a, b, c, *, cut, alpha, beta, cancelled, final=None, progress=None,
-        begun=None, b_key=None, **_,
-    ):  # fmt: skip
-        resident = None if b_key is None else self.residents.use(b_key)
-        b = b if resident is None else resident.memory
+    def multiply(self, product, cut):
+        a, b, c, alpha, beta = product.a, product.b, product.c, product.alpha, product.beta
+        progress, final, cancelled, begun = product.hooks
+        if product.resident_b is not None:
+            b = product.resident_b.memory
         if begun is not None:
             begun()
         self.runs += 1
@@ -102,19 +100,18 @@ class HostTeam:
         assert not exchanges
         self.parts = parts
 
-    def enqueue(self, product, *, b_key=None, listeners=()):
+    def enqueue(self, product, *, b_key=None, hooks=()):
         if not all(part.pipeline.submits for part in self.parts):
             return None
-        return partial(
-            self.compute, product, b_key, listeners or [Listener(None, None)] * len(self.parts)
-        )
+        return partial(self.compute, product, b_key, hooks or [product.hooks] * len(self.parts))
 
-    def compute(self, product, b_key, listeners):
-        pieces = [part.take_from(product) for part in self.parts]
+    def compute(self, product, b_key, hooks):
         return [
             part.pipeline.multiply(
-                piece.spec, piece.a, piece.b, piece.c, cut=part.cut, alpha=piece.alpha,
-                beta=piece.beta, cancelled=None, b_key=b_key, **listener._asdict(),
+                part.take_from(product)._replace(
+                    resident_b=part.pipeline.residents.use(b_key), hooks=each
+                ),
+                part.cut,
             )
-            for part, piece, listener in zip(self.parts, pieces, listeners, strict=True)
-        ]  # fmt: skip
+            for part, each in zip(self.parts, hooks, strict=True)
+        ]

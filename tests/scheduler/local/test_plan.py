@@ -149,6 +149,28 @@ def test_products_on_the_gpu_are_right(dtype):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_a_product_that_comes_again_is_that_of_its_operands(is_pinned):
+    make = wavetrim.empty if is_pinned else np.empty
+    shapes = [(9, 8, 7), (150, 90, 170), (700, 30, 900), (1200, 1100, 1000), (20000, 40, 30)]
+    operands = [
+        tuple(make(sides, "float32") for sides in ((m, k), (k, n), (m, n))) for m, n, k in shapes
+    ]
+    for turn in range(20):
+        for a, b, c in operands:
+            a[...] = make_matrix(*a.shape, "float32", turn)
+            b[...] = make_matrix(*b.shape, "float32", turn + 100)
+            if turn % 3 == 2:  # NumPy's threads spin
+                np.matmul(b.T, b)
+            assert wavetrim.matmul(a, b, out=c) is c
+            assert_product(c, a, b)
+            if turn % 5 == 4 and b.shape[1] <= b.shape[0]:  # of the same kind, but not as plain
+                overlapping = a[:, : b.shape[1]]
+                before = a.copy()
+                assert_product(wavetrim.matmul(a, b, out=overlapping), before, b)
+
+
+@pytest.mark.gpu
 def test_integers_are_refused_to_the_gpu():
     with pytest.raises(PlanError, match=r"device is 'gpu'.*no kernel multiplies int32"):
         wavetrim.matmul(np.ones((300, 300), "int32"), np.eye(300, dtype="int32"), device="gpu")

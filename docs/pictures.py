@@ -1,12 +1,14 @@
-"""Takes the picture of jobs in docs/teaching.md, from a service without a GPU.
+"""Takes the documents' pictures of the page: of docs/explorer.html, and of a service's jobs.
 
-Run `make explorer`, or `python -m docs.page_pictures`; it needs Chromium.
+Run `make explorer`, or `python -m docs.pictures`; it needs Chromium.
 """
 
 import base64
 import io
 import json
 import tempfile
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -14,13 +16,45 @@ from numpy.typing import NDArray
 
 from benchmarks.common.tables import ROOT
 from docs.browser import Page, start_browser
+from docs.explorer_page import PAGE
 from docs.session import serve
 from wavetrim.client import Client
 
-PICTURE: Final = ROOT / "docs" / "page-jobs.png"
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture of the explorer.
+
+    Attributes:
+        path: Its file.
+        address: What the page shows, after the #.
+        height: Height of the window in pixels.
+    """
+
+    path: Path
+    address: str
+    height: int
+
+    def take(self, page: Page) -> bytes:
+        """The picture as a PNG file."""
+        page.resize(1440, self.height)
+        page.open("about:blank")
+        page.open(f"{PAGE.as_uri()}#{self.address}")
+        page.wait("document.getElementById('view').dataset.shown")
+        return page.take_picture()
+
+
+_MEASURED: Final = "m=4096&n=4096&k=4096&dtype=float32&device=host-h100&sms=8&guess=500"
+
+PICTURES: Final = {
+    "opening": Picture(ROOT / "docs" / "explorer.png", "", 1330),
+    "measured": Picture(ROOT / "docs" / "explorer-measured.png", _MEASURED, 1500),
+}
+
+JOBS: Final = ROOT / "docs" / "page-jobs.png"
 
 SETTINGS: Final = {"devices": "none", "cpu_threads": "1"}
-"""Settings of the picture's service: the picture is the same on every machine."""
+"""Settings of the jobs' service: their picture is the same on every machine."""
 
 _PRODUCTS: Final = ((900, 700, 800), (600, 600, 600), (1200, 300, 500), (700, 900, 400))
 _DROPPED: Final = ((500, 400), (400, 300))
@@ -35,17 +69,20 @@ def _find_jobs(count: int) -> str:
 
 
 def main() -> None:
-    """Write the picture."""
+    """Write all pictures."""
     with (
         tempfile.TemporaryDirectory(prefix="wavetrim-pictures-") as folder,
         serve(folder, **SETTINGS) as address,
         start_browser() as browser,
     ):
+        page = browser.open_page()
+        for picture in PICTURES.values():
+            picture.path.write_bytes(picture.take(page))
         fill_service(f"http://{address}")
-        PICTURE.write_bytes(take_picture(browser.open_page(), f"http://{address}"))
+        JOBS.write_bytes(take_jobs(page, f"http://{address}"))
 
 
-def take_picture(page: Page, url: str) -> bytes:
+def take_jobs(page: Page, url: str) -> bytes:
     """The jobs of a filled service, after a product of two dropped files, as a PNG file."""
     page.resize(1440, 1010)
     page.open("about:blank")

@@ -1,9 +1,8 @@
-"""Submission of a product's command buffer to one GPU: enqueue its commands, and wait for them."""
+"""Submission of a product's commands to one GPU: enqueue them, and wait for them."""
 
 import ctypes
 import time
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
@@ -12,9 +11,8 @@ from numpy.typing import NDArray
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.events import EventPool
 from wavetrim.kernels.gemm.cublas import HALVES, CublasHandles, find_gemm_address
-from wavetrim.kernels.pipeline.arrivals import RowReports
-from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
-from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
+from wavetrim.kernels.pipeline.commands import CommandBuffer, Timed
+from wavetrim.kernels.pipeline.host_product import ArrivedRows, GpuTimings, HostProduct
 from wavetrim.kernels.transfer.copies import HostOperand
 
 _STEPS_AHEAD: Final = 16
@@ -25,13 +23,6 @@ OPERANDS: Final = 3
 """A, B and C."""
 
 _NO_EVENT: Final = -1
-
-
-class Waiting(IntEnum):
-    """How to wait for an event, as in kernels/transfer/native/commands.c."""
-
-    NAPPING = 0
-    AWAKE = 1
 
 
 class Binding(ctypes.Structure):
@@ -119,20 +110,22 @@ class Submitter:
         a, b, c = operands
         addresses = a.address, b.address, c.address
         pitches = a.pitch_bytes, b.pitch_bytes, c.pitch_bytes
-        waiting = Waiting.AWAKE if product.is_awaited_awake else Waiting.NAPPING
         if product.is_watched:
             self._bind(buffer, addresses, pitches)
-            self._run_watched(buffer, product, waiting)
+            self._run_watched(buffer, product)
         else:
-            self.run_unwatched(buffer, addresses, pitches, waiting)
-        return self._read_times(buffer, started)
+            self.run_unwatched(buffer, addresses, pitches, awake=product.is_awaited_awake)
+        if buffer.timed == Timed.NOTHING:
+            return GpuTimings(None, None, time.perf_counter() - started)
+        return self._read_spans(buffer)
 
     def run_unwatched(
         self,
         buffer: CommandBuffer,
         addresses: Sequence[int],
         pitches: Sequence[int],
-        waiting: Waiting,
+        *,
+        awake: bool,
     ) -> None:
         """Compute a product without reports and times.
 
@@ -140,7 +133,7 @@ class Submitter:
             buffer: Its commands.
             addresses: Addresses of A, B and C in page-locked memory.
             pitches: Their row strides in bytes.
-            waiting: How the calling thread waits.
+            awake: Whether the calling thread polls all the time while it waits.
 
         Raises:
             DeviceFailure: cuBLAS refuses a product.
@@ -148,7 +141,7 @@ class Submitter:
         """
         self._bind(buffer, addresses, pitches)
         count, end = len(buffer.commands), buffer.stores[-1].event
-        status = self._run(buffer.address, count, self.address, end, waiting)
+        status = self._run(buffer.address, count, self.address, end, awake)
         if status:
             check_status(buffer.label, status)
 
@@ -165,52 +158,48 @@ class Submitter:
 
         Args:
             buffer: Its commands, which time at least the whole.
-            product: The product.
+            product: The product, which cannot be cancelled any more.
 
         Raises:
             CUDADriverError: The device failed.
         """
-        waiting = Waiting.AWAKE if product.is_awaited_awake else Waiting.NAPPING
-        reports, steps = RowReports(product), len(buffer.ends)
-        for store in buffer.stores:
-            self._advance(buffer, steps, steps, store.event, waiting)
-            reports.report(store.step)
+        self._await_rows(buffer, product, batches=len(buffer.ends))
         return self._read_spans(buffer)
 
-    def _run_watched(self, buffer: CommandBuffer, product: HostProduct, waiting: Waiting) -> None:
+    def _run_watched(self, buffer: CommandBuffer, product: HostProduct) -> None:
         """Compute the product, and report its rows as they arrive."""
-        steps = len(buffer.ends)
-        reports = RowReports(product)
-        submitted = self._advance(buffer, 0, min(steps, _STEPS_AHEAD))
-        if product.begun is not None:
-            product.begun()
+        batches = min(len(buffer.ends), _STEPS_AHEAD)
+        self._advance(buffer, 0, batches)
+        if product.hooks.begun is not None:
+            product.hooks.begun()
+        self._await_rows(buffer, product, batches)
+
+    def _await_rows(self, buffer: CommandBuffer, product: HostProduct, batches: int) -> None:
+        """Report rows as they arrive, and enqueue what follows the first `batches` meanwhile."""
+        last, awake = len(buffer.ends), product.is_awaited_awake
+        rows = ArrivedRows(product)
         for store in buffer.stores:
-            ahead = min(steps, store.number + _STEPS_AHEAD)
-            submitted = self._advance(buffer, submitted, ahead, store.event, waiting)
-            reports.report(store.step)
-            if store.number + 1 < steps:
-                reports.poll()
+            ahead = max(batches, min(last, store.number + _STEPS_AHEAD))
+            self._advance(buffer, batches, ahead, store.event, awake=awake)
+            batches = ahead
+            rows.add(store.step)
+            if store.number + 1 < last:
+                rows.end_if_cancelled()
 
     def _advance(
         self,
         buffer: CommandBuffer,
-        submitted: int,
-        steps: int,
+        begin: int,
+        end: int,
         event: int = _NO_EVENT,
-        waiting: Waiting = Waiting.NAPPING,
-    ) -> int:
-        """Submit the commands until `steps`, and wait for an event; returns the steps submitted."""
-        begin = int(buffer.ends[submitted - 1]) if submitted else 0
-        count = max(0, int(buffer.ends[steps - 1]) - begin)
-        address = buffer.address + begin * buffer.commands.strides[0]
-        check_status(buffer.label, self._run(address, count, self.address, event, waiting))
-        return max(submitted, steps)
-
-    def _read_times(self, buffer: CommandBuffer, started: float) -> GpuTimings:
-        """The product's times; all events have passed."""
-        if buffer.timed == Timed.NOTHING:
-            return GpuTimings(None, None, time.perf_counter() - started)
-        return self._read_spans(buffer)
+        *,
+        awake: bool = False,
+    ) -> None:
+        """Enqueue the batches from `begin` to `end`, and wait for an event."""
+        first = int(buffer.ends[begin - 1]) if begin else 0
+        count = int(buffer.ends[end - 1]) - first
+        address = buffer.address + first * buffer.commands.strides[0]
+        check_status(buffer.label, self._run(address, count, self.address, event, awake))
 
     def _read_spans(self, buffer: CommandBuffer) -> GpuTimings:
         gpu_seconds = self._add_up(buffer, buffer.whole_span)

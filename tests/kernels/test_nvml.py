@@ -3,7 +3,7 @@
 import pytest
 
 from wavetrim.kernels.device import DeviceInfo, list_devices
-from wavetrim.kernels.readings import GpuReading, open_readings
+from wavetrim.kernels.nvml import GpuReading, open_readings
 
 
 def test_without_a_gpu_or_a_driver_nothing_is_read() -> None:

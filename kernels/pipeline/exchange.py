@@ -4,15 +4,15 @@ The rows of B that a step needs are divided among the GPUs. Each GPU copies its 
 link, and the other pieces from the other GPUs' memory. So the host sends B once, not once for each
 GPU, and each piece when a step needs it.
 
-One thread enqueues the commands of all GPUs, a step at a time: first each GPU's own piece, with an
-event after it, then the copies between GPUs, which wait for these events (`team`).
+One thread enqueues the commands of all GPUs (`team`): of each step first each GPU's own piece, with
+an event after it, then the copies between GPUs, which wait for these events.
 """
 
 from dataclasses import dataclass
 from functools import lru_cache
 
-from wavetrim.kernels.pipeline.step_layouts import StepLayout
-from wavetrim.kernels.transfer.peers import allow_access
+from wavetrim.kernels.device import allow_access
+from wavetrim.kernels.pipeline.prepared_steps import StepLayout
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from tests.kernels.schedule.plans import budgets, build_problems, cuts, problems
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Command, CommandKind
-from wavetrim.kernels.pipeline.commands.command_buffer import CommandBuffer, Timed
-from wavetrim.kernels.pipeline.commands.exchange import assign_ranks
-from wavetrim.kernels.pipeline.commands.recording import record_commands
-from wavetrim.kernels.pipeline.step_layouts import StepLayout, lay_out_steps
+from wavetrim.kernels.pipeline.commands import CommandBuffer, Recorder, Timed
+from wavetrim.kernels.pipeline.exchange import assign_ranks
+from wavetrim.kernels.pipeline.prepared_steps import StepLayout, lay_out_steps
 from wavetrim.kernels.schedule.buffers import pitch_items
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import cut_steps
@@ -138,7 +137,7 @@ def test_every_order_of_the_queues_gives_the_product(problem, cut, budget, reads
         resident = Layout(there.ctypes.data, k, n, there.shape[1], b.itemsize)
     steps = lay_out_steps(plan, memory.ctypes.data, resident)
     calls = [(StepCall(number),) for number in range(len(steps))]
-    buffer = record_commands(steps, calls, label="test", reads_c=reads_c, timed=timed)
+    buffer = Recorder(steps, calls, reads_c=reads_c, timed=timed).record("test")
     hosts = [a, np.full_like(b, 77) if problem.b_resident else b, c]
     device = Device(steps, hosts, reads_c=reads_c)
     device.enqueue(buffer)
@@ -177,16 +176,15 @@ def test_gpus_that_exchange_b_give_the_product_in_every_order(problem, cut, gpus
     devices, buffers = [], []
     for part, steps, rank in zip(parts, placed, ranks, strict=True):
         calls = [(StepCall(number),) for number in range(len(steps))]
-        buffers.append(
-            record_commands(steps, calls, label="test", reads_c=False, timed=timed, rank=rank)
-        )
+        recorder = Recorder(steps, calls, reads_c=False, timed=timed, rank=rank)
+        buffers.append(recorder.record("test"))
         devices.append(Device(steps, [a[part], b, c[part]]))
         devices[-1].peers = devices
         devices[-1].enqueue(buffers[-1])
     carry_out_all(devices, random.Random(seed))
     assert np.array_equal(c, a @ b)
     assert sum(map(count_bytes_of_b, buffers)) == b.nbytes
-    check_turns(buffers)
+    check_batches(buffers)
 
 
 def count_bytes_of_b(buffer: CommandBuffer) -> int:
@@ -196,15 +194,15 @@ def count_bytes_of_b(buffer: CommandBuffer) -> int:
     return int(rows @ row_bytes)
 
 
-def check_turns(buffers: list[CommandBuffer]) -> None:
-    """Each event of another GPU is recorded before its wait, if GPUs take turns."""
+def check_batches(buffers: list[CommandBuffer]) -> None:
+    """Each event of another GPU is recorded before its wait, if a batch of each is enqueued."""
     recorded = set()
-    turns = [
-        (turn, number, commands.tolist())
+    batches = [
+        (batch, number, commands.tolist())
         for number, buffer in enumerate(buffers)
-        for turn, commands in enumerate(np.split(buffer.commands, buffer.ends[:-1]))
+        for batch, commands in enumerate(np.split(buffer.commands, buffer.ends[:-1]))
     ]
-    for _, number, commands in sorted(turns):
+    for _, number, commands in sorted(batches):
         for kind, _, first, second, *_ in commands:
             if kind == CommandKind.RECORD:
                 recorded.add((number, first))

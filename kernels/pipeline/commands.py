@@ -1,52 +1,100 @@
-"""Records the steps of a product as a command buffer."""
+"""Commands: a product's copies, launches and events, recorded once as data.
+
+The steps of a product from page-locked memory need no host once they are enqueued. So C submits
+many of them in one call (kernels/transfer/native/commands.c, docs/notes/memory.md). Commands serve
+operands at any address: a copy names operand, row and offset.
+"""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
 from itertools import count
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Call, CommandKind
-from wavetrim.kernels.pipeline.commands.command_buffer import (
-    BETWEEN,
-    COMPUTE,
-    IN,
-    OUT,
-    CommandBuffer,
-    Store,
-    Timed,
-    pack_commands,
-)
-from wavetrim.kernels.pipeline.commands.exchange import ExchangeRank
-from wavetrim.kernels.pipeline.step_layouts import StepLayout
+from wavetrim.kernels.pipeline.exchange import ExchangeRank
+from wavetrim.kernels.pipeline.prepared_steps import StepLayout
+from wavetrim.kernels.schedule.steps import Step
+
+_IN, _COMPUTE, _OUT, _BETWEEN = range(4)
+"""The queues: copies in, kernels, copies out, copies from other GPUs."""
 
 _A, _B, _C = range(3)
 
+_SIZE: Final = 9
+"""Numbers of a command: kind, queue and words, as in kernels/transfer/native/commands.c."""
 
-def record_commands(
-    steps: Sequence[StepLayout],
-    launches: Sequence[Sequence[Call]],
-    *,
-    label: str,
-    reads_c: bool,
-    timed: Timed,
-    rank: ExchangeRank | None = None,
-) -> CommandBuffer:
-    """Record the steps of a product.
+
+class Timed(IntEnum):
+    """What lies between events whose times can be read."""
+
+    NOTHING = 0
+    WHOLE = 1
+    EACH = 2
+    """Each copy and kernel, which delays them by some microseconds."""
+
+
+class Store(NamedTuple):
+    """A step's copy out.
+
+    Attributes:
+        step: The step.
+        event: Index of the event after it.
+        number: Index of the step.
+    """
+
+    step: Step
+    event: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommandBuffer:
+    """The commands of a product. It equals only itself.
+
+    Attributes:
+        label: The kernel, for messages.
+        commands: Kind, queue and words of each, in rows: all of a step before those of the next.
+        ends: Number of commands until the end of each batch. Those of a team are enqueued a batch
+            of each GPU at a time. A batch is a step. A step that exchanges B has several: its
+            copies over the own link, each other GPU's piece of B, and the rest.
+        events: Number of events.
+        stores: The copies out, in order.
+        timed: What its events time.
+        kernel_spans: Events around kernels, in pairs, if each is timed.
+        copy_spans: Events around copies, likewise.
+        whole_span: The first event and the last, if anything is timed.
+        memory: What the commands point to, so that it stays alive.
+        address: Address of the first command.
+    """
+
+    label: str
+    commands: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    events: int
+    stores: tuple[Store, ...]
+    timed: Timed
+    kernel_spans: NDArray[np.int32]
+    copy_spans: NDArray[np.int32]
+    whole_span: NDArray[np.int32]
+    memory: object
+    address: int
+
+
+class Recorder:
+    """Records the steps of a product, each event before any wait for it.
 
     Args:
         steps: The steps, in order.
         launches: The calls of each step's launch.
-        label: The kernel, for messages.
         reads_c: Whether first steps read C.
         timed: What is timed.
         rank: Rank of this GPU in the exchange of B; None to copy in all of it.
     """
-    return _Recorder(steps, launches, reads_c=reads_c, timed=timed, rank=rank).record(label)
-
-
-class _Recorder:
-    """Records one buffer, each event before any wait for it."""
 
     def __init__(
         self,
@@ -55,7 +103,7 @@ class _Recorder:
         *,
         reads_c: bool,
         timed: Timed,
-        rank: ExchangeRank | None,
+        rank: ExchangeRank | None = None,
     ) -> None:
         self._steps, self._launches = steps, launches
         self._reads_c, self._timed, self._rank = reads_c, timed, rank
@@ -72,10 +120,11 @@ class _Recorder:
         # A single step overlaps with nothing, so its commands share a stream: an event between
         # streams takes some microseconds.
         self._is_single = len(steps) == 1
-        self._queues = (COMPUTE,) * 4 if self._is_single else (IN, COMPUTE, OUT, BETWEEN)
+        self._queues = (_COMPUTE,) * 4 if self._is_single else (_IN, _COMPUTE, _OUT, _BETWEEN)
         self._ends: list[int] = []
 
     def record(self, label: str) -> CommandBuffer:
+        """The commands; `label` names the kernel in messages."""
         for index, layout in enumerate(self._steps):
             piece = self._load(layout)
             if self._rank is not None and piece is not None:
@@ -85,7 +134,7 @@ class _Recorder:
             self._ends.append(len(self._rows))
         stores = tuple(self._stored.values())
         whole = [(self._first_event, stores[-1].event)] if self._timed else []
-        commands = pack_commands(self._rows)
+        commands = np.array([(*row, *(0,) * (_SIZE - len(row))) for row in self._rows], np.int64)
         return CommandBuffer(
             label=label,
             commands=commands,
@@ -102,7 +151,7 @@ class _Recorder:
 
     def _load(self, layout: StepLayout) -> int | None:
         """Record a step's copies in; returns the event after its own piece of B, if it has one."""
-        step, queue = layout.step, self._queues[IN]
+        step, queue = layout.step, self._queues[_IN]
         piece = None
         reads_c = self._reads_c and step.first
         if step.follows >= 0:
@@ -129,16 +178,16 @@ class _Recorder:
             rows = range(own.start - depth.start, own.stop - depth.start)
             part = layout.b.cut(rows, range(layout.b.columns))
             self._copy(CommandKind.COPY_IN, _B, own, layout.step.columns, part)
-        self._add(self._queues[IN], CommandKind.RECORD, event)
+        self._add(self._queues[_IN], CommandKind.RECORD, event)
         return event
 
     def _exchange(self, layout: StepLayout, piece: int, rank: ExchangeRank) -> Iterator[int]:
         """Record the copies of the other GPUs' pieces of B, and the kernel's wait for them.
 
-        Yields the number of commands after each piece, where a turn ends: copies from one GPU run
+        Yields the number of commands after each piece, where a batch ends: copies from one GPU run
         in the order in which they were enqueued, so all GPUs should be served alike.
         """
-        depth, b, queue = layout.step.depth, layout.b, self._queues[BETWEEN]
+        depth, b, queue = layout.step.depth, layout.b, self._queues[_BETWEEN]
         pitch_bytes = b.leading_dimension * b.item_bytes
         begin = self._begin(queue)
         for other in rank.others:
@@ -152,13 +201,13 @@ class _Recorder:
             yield len(self._rows)
         end = self._mark_between(queue)
         self._end(self._copy_spans, begin, end)
-        if queue != self._queues[COMPUTE]:
-            self._add(self._queues[COMPUTE], CommandKind.WAIT, end)
+        if queue != self._queues[_COMPUTE]:
+            self._add(self._queues[_COMPUTE], CommandKind.WAIT, end)
 
     def _launch(self, index: int) -> None:
-        layout, queue = self._steps[index], self._queues[COMPUTE]
+        layout, queue = self._steps[index], self._queues[_COMPUTE]
         step = layout.step
-        if queue != self._queues[IN]:
+        if queue != self._queues[_IN]:
             self._add(queue, CommandKind.WAIT, self._loaded[index])
         if step.c_follows >= 0:
             self._add(queue, CommandKind.WAIT, self._stored[step.c_follows].event)
@@ -173,9 +222,9 @@ class _Recorder:
             self._store(index)
 
     def _store(self, index: int) -> None:
-        layout, queue = self._steps[index], self._queues[OUT]
+        layout, queue = self._steps[index], self._queues[_OUT]
         step = layout.step
-        if queue != self._queues[COMPUTE]:
+        if queue != self._queues[_COMPUTE]:
             self._add(queue, CommandKind.WAIT, self._computed[index])
         begin = self._begin(queue)
         self._copy(CommandKind.COPY_OUT, _C, step.rows, step.columns, layout.c)
@@ -187,7 +236,7 @@ class _Recorder:
         self, kind: CommandKind, operand: int, rows: range, columns: range, layout: Layout
     ) -> None:
         item_bytes = layout.item_bytes
-        queue = self._queues[IN if kind == CommandKind.COPY_IN else OUT]
+        queue = self._queues[_IN if kind == CommandKind.COPY_IN else _OUT]
         pitch_bytes = layout.leading_dimension * item_bytes
         left_bytes, row_bytes = columns.start * item_bytes, len(columns) * item_bytes
         words = operand, rows.start, left_bytes, len(rows), row_bytes, layout.pointer, pitch_bytes

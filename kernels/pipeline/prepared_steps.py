@@ -1,0 +1,148 @@
+"""The prepared steps of a product: their addresses in device memory, and their launches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavetrim.kernels.gemm.bulk import Workspace
+from wavetrim.kernels.gemm.dispatch import prepare_product
+from wavetrim.kernels.gemm.operands import Layout, Product
+from wavetrim.kernels.gemm.prepared import Call, PreparedLaunch
+from wavetrim.kernels.gemm.terms import TermMemory
+from wavetrim.kernels.pipeline.host_product import HostProduct
+from wavetrim.kernels.schedule.buffers import pitch_items
+from wavetrim.kernels.schedule.steps import Step, StepPlan
+
+if TYPE_CHECKING:
+    from wavetrim.kernels.pipeline.commands import CommandBuffer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepLayout:
+    """A step with the layouts of its parts of A, B and C. It equals only itself.
+
+    Attributes:
+        step: The step.
+        a: Layout of A[rows, depth].
+        b: Layout of B[depth, columns].
+        c: Layout of C[rows, columns].
+        terms: Memory for the terms of A and B; None for kernels without terms.
+    """
+
+    step: Step
+    a: Layout
+    b: Layout
+    c: Layout
+    terms: TermMemory | None
+
+
+class PreparedSteps:
+    """The steps of all products of one kernel, shape and cut, with the same factors.
+
+    Args:
+        layouts: The steps, in order.
+        product: One of these products; no reference to its operands stays.
+        cache_dir: Folder of compiled kernels.
+        workspace: Memory for partial sums of tiles.
+
+    Attributes:
+        layouts: The steps, in order.
+        commands: The steps as commands, by what else decides them; `DirectPath` fills it. None for
+            what cannot be commands.
+    """
+
+    def __init__(
+        self,
+        layouts: Sequence[StepLayout],
+        product: HostProduct,
+        *,
+        cache_dir: Path,
+        workspace: Workspace,
+    ) -> None:
+        self.layouts = tuple(layouts)
+        self.commands: dict[object, CommandBuffer | None] = {}
+        self._spec, self._sms = product.spec, product.sms
+        self._alpha, self._beta = product.alpha, product.beta
+        self._cache_dir, self._workspace = cache_dir, workspace
+        self._launches: list[PreparedLaunch | None] = [None] * len(self.layouts)
+
+    def find_launch(self, index: int) -> PreparedLaunch:
+        """The launch of a step, which is kept if it is `lasting`.
+
+        CuPy's current stream must be that of the kernels, the same one in all calls.
+
+        Raises:
+            KernelsError: As for `prepare_product`.
+        """
+        launch = self._launches[index]
+        if launch is None:
+            one = self.layouts[index]
+            beta = self._beta if one.step.first else 1.0
+            launch = prepare_product(
+                self._spec,
+                Product(one.a, one.b, one.c, one.a.columns, self._alpha, beta),
+                self._cache_dir,
+                sms=self._sms,
+                terms=one.terms,
+                workspace=self._workspace,
+            )
+            if launch.lasting:
+                self._launches[index] = launch
+        return launch
+
+    def list_calls(self) -> list[tuple[Call, ...]] | None:
+        """The calls of each step's launch; None if one cannot be a command, or is not `lasting`.
+
+        Raises:
+            KernelsError: As for `prepare_product`.
+        """
+        launches = [self.find_launch(index) for index in range(len(self.layouts))]
+        calls = [launch.calls for launch in launches]
+        if not all(launch.lasting for launch in launches):
+            return None
+        return None if any(call.command is None for part in calls for call in part) else calls
+
+
+def lay_out_steps(
+    plan: StepPlan, start: int, resident_b: Layout | None = None
+) -> tuple[StepLayout, ...]:
+    """Give each step its addresses: the buffers of A, B and C lie in this order, then the terms.
+
+    Args:
+        plan: The plan.
+        start: Address of device memory of the size of all buffers.
+        resident_b: Layout of all of a resident B; None if B has buffers.
+    """
+    buffers, item_bytes = plan.buffers, plan.buffers.item_bytes
+    first_b = start + buffers.a_slots * buffers.a_bytes
+    first_c = first_b + buffers.b_slots * buffers.b_bytes
+    terms = first_c + buffers.c_slots * buffers.c_bytes
+
+    def lay_out_step(step: Step) -> StepLayout:
+        rows, depth, width = range(len(step.rows)), step.buffer_depth, len(step.columns)
+        a = lay_out(start + step.a_slot * buffers.a_bytes, len(rows), depth, item_bytes)
+        b = lay_out(first_b + step.b_slot * buffers.b_bytes, depth, width, item_bytes)
+        c = lay_out(first_c + step.c_slot * buffers.c_bytes, len(rows), width, item_bytes)
+        shift = step.depth_offset - step.depth.start
+        used = range(step.depth.start + shift, step.depth.stop + shift)
+        if resident_b is None:
+            b_layout = b.cut(used, range(width))
+        else:
+            b_layout = resident_b.cut(step.depth, step.columns)
+        memory = TermMemory(terms, depth, step.depth_offset, step.begins_b)
+        return StepLayout(
+            step,
+            a.cut(rows, used),
+            b_layout,
+            c.cut(rows, range(width)),
+            memory if buffers.term_bytes else None,
+        )
+
+    return tuple(lay_out_step(step) for step in plan.steps)
+
+
+def lay_out(pointer: int, rows: int, columns: int, item_bytes: int) -> Layout:
+    """A matrix that fills a buffer, with the padding of its rows."""
+    pitch = pitch_items(columns, item_bytes)
+    return Layout(pointer, rows, columns, pitch, item_bytes, padding=pitch - columns)

@@ -1,0 +1,150 @@
+"""Products whose way is known: those of a kind that was computed here before, beside a GPU.
+
+NumPy's rules and the look-up of a plan take 50 µs, and 0.3 ms once other work has filled the
+caches, as much as a small product. So the way that a product took is kept by its kind, and the next
+one of that kind takes it at once.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavetrim.kernels.last_used import LastUsed
+from wavetrim.kernels.pipeline.host_product import PlainOperands
+from wavetrim.kernels.transfer.pinned import locate
+from wavetrim.scheduler.local.machine import LEAST_PLANNED_TERMS, Condition
+from wavetrim.scheduler.planning.plan import Plan
+
+if TYPE_CHECKING:
+    from wavetrim.scheduler.local.machine import LocalMachine
+    from wavetrim.scheduler.local.planned import PlannedProducts
+
+Matrix = NDArray[Any]
+Addresses = tuple[int, int, int]
+
+_KEPT: Final = 512
+"""Kinds of products whose way is kept; chosen, to bound host memory."""
+
+_CHOSEN_ANEW: Final = 8
+"""One of this many products is treated as if it were new: its time is noted, and it may get another
+plan. Chosen."""
+
+Way = Callable[[Matrix, Matrix, Matrix, Addresses], bool]
+"""Computes C ← αA·B, given the addresses of A, B and C; False, with nothing done, if it cannot."""
+
+
+class ProductKind(NamedTuple):
+    """What decides how A·B is computed, without C and options.
+
+    Attributes:
+        a_shape: Shape of A.
+        b_shape: Shape of B.
+        dtype: Element type of A.
+        alpha: Factor of the product.
+        is_pinned: Whether all three matrices are in page-locked memory.
+        condition: Who has the cores, where that matters.
+    """
+
+    a_shape: tuple[int, int]
+    b_shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    alpha: float
+    is_pinned: bool
+    condition: Condition | None
+
+    @property
+    def is_tiny(self) -> bool:
+        """Whether no GPU is asked for it."""
+        return self.a_shape[0] * self.a_shape[1] * self.b_shape[1] < LEAST_PLANNED_TERMS
+
+    def describe_operands(self) -> PlainOperands:
+        """The condition for taking a way that is known."""
+        (m, k), (_, n) = self.a_shape, self.b_shape
+        return PlainOperands((m, n, k), self.dtype.name)
+
+
+class Asked(NamedTuple):
+    """A product that may be known: its kind, its matrices and their addresses."""
+
+    kind: ProductKind
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    addresses: Addresses
+
+
+class KnownProducts:
+    """The ways of the kinds of products that were computed last. Thread-safe."""
+
+    def __init__(self, machine: "LocalMachine", planned: "PlannedProducts") -> None:
+        self._machine, self._planned = machine, planned
+        self._ways = LastUsed[ProductKind, Way](_KEPT)
+        self._runs = 0
+
+    def ask(self, a: Any, b: Any, out: Any, *, alpha: Any, beta: Any, f: Any) -> Asked | None:
+        """Describe a product without options; None unless it is one of two plain matrices.
+
+        Args:
+            a: The left operand.
+            b: The right operand.
+            out: Array for the result; None for a new one.
+            alpha: Factor of the product.
+            beta: Factor of C, which is not there.
+            f: Rows that the CPU computes.
+        """
+        if not (type(a) is type(b) is np.ndarray and a.ndim == b.ndim == 2):
+            return None
+        is_usual = type(alpha) is type(beta) is float and beta == 0 and type(f) is str
+        if not (is_usual and f == "auto"):
+            return None
+        (m, k), n = a.shape, b.shape[1]
+        c = np.empty((m, n), a.dtype) if out is None else out
+        if type(c) is not np.ndarray:
+            return None
+        addresses, is_pinned = locate(a, b, c)
+        # A GPU copies page-locked memory without a core.
+        is_disturbed = not is_pinned and m * n * k >= LEAST_PLANNED_TERMS
+        condition = self._machine.find_condition() if is_disturbed else None
+        kind = ProductKind(a.shape, b.shape, a.dtype, alpha, is_pinned, condition)
+        return Asked(kind, a, b, c, addresses)
+
+    def multiply(self, asked: Asked) -> bool:
+        """Compute a product in its C; False, with nothing done, if its way is not known."""
+        kind, a, b, c, addresses = asked
+        way = self._ways.find(kind)
+        self._runs += 1
+        return not (way is None or self._runs % _CHOSEN_ANEW == 0) and way(a, b, c, addresses)
+
+    def keep_numpy(self, kind: ProductKind) -> None:
+        """Let NumPy compute the next products of a kind, if that does not depend on the cores."""
+        operands = kind.describe_operands()
+
+        def run(a: Matrix, b: Matrix, c: Matrix, addresses: Addresses) -> bool:
+            is_plain = operands.locate(a, b, c, addresses) is not None
+            if is_plain:
+                self._machine.multiply_by_numpy(a, b, c)
+            return is_plain
+
+        if kind.condition is not None or kind.is_tiny:
+            self._ways.keep(kind, run)
+
+    def keep_plan(self, kind: ProductKind, plan: Plan) -> None:
+        """Let a plan, which has run, divide the next products of a kind."""
+        product, planned = self._planned.find_product(plan, kind.alpha), self._planned
+        operands = kind.describe_operands()
+
+        def run(a: Matrix, b: Matrix, c: Matrix, addresses: Addresses) -> bool:
+            is_current = plan.version == plan.profile.corrections.version
+            if not is_current or operands.locate(a, b, c, addresses) is None:
+                return False
+            planned.run(plan, a, b, c, alpha=kind.alpha, beta=0.0)
+            self._machine.spinning.mark()
+            return True
+
+        if product is not None:
+            self._ways.keep(kind, partial(planned.run_alone, product.run))
+        elif not (kind.is_pinned and plan.f):  # a CPU part depends on who has the cores
+            self._ways.keep(kind, run)
