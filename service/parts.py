@@ -172,7 +172,7 @@ def make_parts(frame: Frame, database: Database) -> Parts:
         _connect(process, slabs, engines)
     inline = InlineProducts(plans, settings.kernel_cache_dir)
     job_parts = JobParts(
-        jobs=jobs, live=LiveJobs(jobs.running, news), matrices=store, engine=engine,
+        jobs=jobs, live=LiveJobs(jobs, news), matrices=store, engine=engine,
         engines=engines, inline=inline, plans=plans, settings=settings, metrics=metrics,
         traces=frame.traces,
     )  # fmt: skip

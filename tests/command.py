@@ -70,7 +70,7 @@ def run_command(
                 output=output.fileno(), errors=errors.fileno(),
             )  # fmt: skip
         try:
-            status = process.wait(120)
+            status = process.wait(allow(120))
         finally:
             process.kill()
         written = [file.seek(0) or file.read().decode() for file in (output, errors)]

@@ -48,6 +48,7 @@ def make_report(measured: Sequence[Measurement], hardware: Hardware) -> Report:
     seconds = {(one.n, one.w): one.seconds for one in measured}
     sizes = sorted({one.n for one in measured})
     widths = sorted({one.w for one in measured})
+    times, *further = _tabulate_all_sizes(seconds, sizes, widths)
     return Report(
         name=NAME,
         title=(
@@ -56,13 +57,7 @@ def make_report(measured: Sequence[Measurement], hardware: Hardware) -> Report:
         ),
         hardware=hardware,
         findings=(*name_wrong(measured), _NOTE),
-        tables=(
-            _tabulate_times(seconds, sizes, widths),
-            *(_tabulate_speedups(seconds, n, widths) for n in sizes),
-            _tabulate_growth(seconds, sizes, widths),
-            _tabulate_rate_gains(seconds, sizes, widths),
-            _tabulate_rates(seconds, sizes, widths),
-        ),
+        tables=(times, *(_tabulate_speedups(seconds, n, widths) for n in sizes), *further),
         plots=(_plot_times(seconds, sizes, widths), _plot_rates(seconds, sizes, widths)),
         rows=tuple(
             {**one.as_row(), "reference_seconds": TABLE_10.get((one.n, one.w))} for one in measured
@@ -71,67 +66,50 @@ def make_report(measured: Sequence[Measurement], hardware: Hardware) -> Report:
     )
 
 
-def find_speedup(seconds: Figures, n: int, w: int, base: int) -> float | None:
-    """Speed-up of W over the base at one N; None if either is missing."""
-    if (n, w) not in seconds or (n, base) not in seconds:
-        return None
-    return seconds[n, base] / seconds[n, w]
-
-
-def find_growth(seconds: Figures, n: int, w: int, base: int) -> float | None:
-    """Time at N divided by that of the base at one W; None if either is missing."""
-    if (n, w) not in seconds or (base, w) not in seconds:
-        return None
-    return seconds[n, w] / seconds[base, w]
+def _divide(
+    seconds: Figures, above: tuple[int, int], below: tuple[int, int], factor: float = 1.0
+) -> str:
+    """The ratio of the times at two (N, W), times a factor; empty if either is missing."""
+    if above not in seconds or below not in seconds:
+        return ""
+    return format_ratio(factor * seconds[above] / seconds[below])
 
 
 def _tabulate_speedups(seconds: Figures, n: int, widths: list[int]) -> Table:
-    rows = (
-        (
-            str(w),
-            format_ratio(find_speedup(seconds, n, w, widths[0])),
-            format_ratio(find_speedup(TABLE_10, n, w, widths[0])),
-        )
-        for w in widths
+    base = n, widths[0]
+    rows = tuple(
+        (str(w), *(_divide(times, base, (n, w)) for times in (seconds, TABLE_10))) for w in widths
     )
     number = f"Table {11 + SQUARE_SIZES.index(n)}: " if n in SQUARE_SIZES else ""
     title = f"{number}speed-up over W = {widths[0]} at N = {n}"
-    return Table(title, ("W", "here", "reference"), tuple(rows))
+    return Table(title, ("W", "here", "reference"), rows)
 
 
-def _tabulate_times(seconds: Figures, sizes: list[int], widths: list[int]) -> Table:
-    def show(times: Figures, n: int, w: int) -> str:
+def _tabulate_all_sizes(seconds: Figures, sizes: list[int], widths: list[int]) -> tuple[Table, ...]:
+    base = sizes[0]
+
+    def show_time(times: Figures, n: int, w: int) -> str:
         return format_milliseconds(times.get((n, w)))
 
-    return _tabulate_sizes("Table 10: times, ms", seconds, sizes, widths, show)
+    def show_growth(times: Figures, n: int, w: int) -> str:
+        return _divide(times, (n, w), (base, w))
 
+    def show_gain(times: Figures, n: int, w: int) -> str:
+        return _divide(times, (base, w), (n, w), (n / base) ** 3)
 
-def _tabulate_growth(seconds: Figures, sizes: list[int], widths: list[int]) -> Table:
-    base = sizes[0]
-
-    def show(times: Figures, n: int, w: int) -> str:
-        return format_ratio(find_growth(times, n, w, base))
-
-    title = f"Table 15: time over that of N = {base}"
-    return _tabulate_sizes(title, seconds, sizes, widths, show)
-
-
-def _tabulate_rate_gains(seconds: Figures, sizes: list[int], widths: list[int]) -> Table:
-    base = sizes[0]
-
-    def show(times: Figures, n: int, w: int) -> str:
-        growth = find_growth(times, n, w, base)
-        return format_ratio(None if growth is None else (n / base) ** 3 / growth)
-
-    title = f"Table 16: speed-up over N = {base}, for the same number of operations"
-    return _tabulate_sizes(title, seconds, sizes, widths, show)
-
-
-def _tabulate_rates(seconds: Figures, sizes: list[int], widths: list[int]) -> Table:
-    def show(times: Figures, n: int, w: int) -> str:
+    def show_rate(times: Figures, n: int, w: int) -> str:
         return format_gflops(_find_rates(times).get((n, w)))
 
-    return _tabulate_sizes("Rates, GFLOP/s", seconds, sizes, widths, show)
+    gain = f"Table 16: speed-up over N = {base}, for the same number of operations"
+    return tuple(
+        _tabulate_sizes(title, seconds, sizes, widths, show)
+        for title, show in (
+            ("Table 10: times, ms", show_time),
+            (f"Table 15: time over that of N = {base}", show_growth),
+            (gain, show_gain),
+            ("Rates, GFLOP/s", show_rate),
+        )
+    )
 
 
 def _tabulate_sizes(

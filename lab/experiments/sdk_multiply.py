@@ -26,16 +26,6 @@ LISTED: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """A wrong element."""
-
-    row: int
-    column: int
-    found: float
-    expected: float
-
-
-@dataclass(frozen=True, slots=True)
 class NormCheck:
     """The comparison of a product with its reference.
 
@@ -43,12 +33,12 @@ class NormCheck:
         error: ‖found - expected‖₂ / ‖expected‖₂ over all elements.
         differing: Number of elements whose difference exceeds `LIMIT` times the root mean square of
             the reference; at least one if `error` exceeds `LIMIT`.
-        first: The first of them, in row order.
+        first: Row, column, found and expected value of the first of them, in row order.
     """
 
     error: float
     differing: int
-    first: tuple[Difference, ...]
+    first: tuple[tuple[int, int, float, float], ...]
 
     @property
     def passed(self) -> bool:
@@ -64,7 +54,7 @@ def compare_norms(found: Matrix, expected: Matrix) -> NormCheck:
     error = distance / length if length else float(distance > 0)
     wrong = ~(np.abs(difference) <= LIMIT * length / np.sqrt(expected.size))  # NaN is wrong, too
     first = tuple(
-        Difference(row, column, float(found[row, column]), float(expected[row, column]))
+        (row, column, float(found[row, column]), float(expected[row, column]))
         for row, column in np.argwhere(wrong)[:LISTED].tolist()
     )
     return NormCheck(error, int(np.count_nonzero(wrong)), first)
@@ -136,8 +126,8 @@ def make_report(
 
 def _list_differences(check: NormCheck) -> Table:
     rows = tuple(
-        (str(one.row), str(one.column), f"{one.found:.9g}", f"{one.expected:.9g}")
-        for one in check.first
+        (str(row), str(column), f"{found:.9g}", f"{expected:.9g}")
+        for row, column, found, expected in check.first
     )
     title = f"Elements that differ: {check.differing}, the first {len(rows)} of them"
     return Table(title, ("row", "column", "GPU", "CPU"), rows)

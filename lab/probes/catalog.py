@@ -15,7 +15,7 @@ from wavetrim.lab.probes import (
     transfers,
     waves,
 )
-from wavetrim.lab.reports.bench import Bench, CpuBench
+from wavetrim.lab.reports.bench import Bench
 from wavetrim.lab.reports.report import Report
 from wavetrim.scheduler.errors import FieldError
 
@@ -28,13 +28,13 @@ class Probe:
         name: Name in the command.
         shows: Description for the command's help.
         run: Measures and reports.
-        run_without_gpu: The same on a machine without a GPU; None if it needs one.
+        needs_gpu: Whether it measures a GPU.
     """
 
     name: str
     shows: str
     run: Callable[[Bench], Report]
-    run_without_gpu: Callable[[CpuBench], Report] | None = None
+    needs_gpu: bool = True
 
 
 def _of_copies(probe: copies.CopyProbe) -> Probe:
@@ -54,7 +54,7 @@ PROBES: Final = (
     Probe(overlap.LAUNCHES, overlap.LAUNCHES_SHOW, overlap.run_launches),
     Probe(transfers.PEERS, transfers.PEERS_SHOW, transfers.run_peers),
     Probe(waves.NAME, waves.SHOWS, waves.run_probe),
-    Probe(cpu_rows.NAME, cpu_rows.SHOWS, cpu_rows.run_probe, cpu_rows.run_probe),
+    Probe(cpu_rows.NAME, cpu_rows.SHOWS, cpu_rows.run_probe, needs_gpu=False),
 )
 """Global memory first, then multiprocessors, links, kernels, and the CPU."""
 

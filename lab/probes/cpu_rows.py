@@ -10,7 +10,7 @@ from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.timing.readings import Timed
 from wavetrim.lab.experiments.operands import draw_operands
 from wavetrim.lab.probes.rates import name_wrong
-from wavetrim.lab.reports.bench import Bench, CpuBench, Hardware
+from wavetrim.lab.reports.bench import Bench, Hardware
 from wavetrim.lab.reports.plot import Line, Panel, Plot
 from wavetrim.lab.reports.report import Report
 from wavetrim.lab.reports.table import Table, format_gflops, format_milliseconds
@@ -46,7 +46,7 @@ class RowsReading(Timed):
 
 
 def run_probe(
-    bench: Bench | CpuBench, rows: Sequence[int] = ROWS, side: int = SIDE, runs: int = RUNS
+    bench: Bench, rows: Sequence[int] = ROWS, side: int = SIDE, runs: int = RUNS
 ) -> Report:
     """Measure each number of rows with a square B, in both element types.
 

@@ -1,6 +1,6 @@
 """Copies over links by kind of memory and direction: host and GPU, and two GPUs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from wavetrim.kernels.errors import DeviceUnavailable
@@ -34,6 +34,7 @@ PEERS_SHOW: Final = "copies between two GPUs, directly and staged through the ho
 PEER_SIZES: Final = (4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20)
 
 _LATENCY_SIZE: Final = 4 << 10
+_LOCKING: Final = ("register", "unregister", "allocate")
 
 
 def run_transfers(bench: Bench) -> Report:
@@ -71,7 +72,7 @@ def report_transfers(
             *((_tabulate_locks(locks),) if locks else ()),
         ),
         plots=(Plot("", f"{TRANSFERS}: pageable, registered and pinned", panels, same_y=True),),
-        rows=(*make_rows(readings), *map(_make_lock_row, _list_lock_seconds(locks))),
+        rows=(*make_rows(readings), *(row for one in locks for row in _make_lock_rows(one))),
         passed=all(one.right for one in readings),
     )
 
@@ -121,28 +122,14 @@ def _tabulate_locks(locks: Sequence[LockReading]) -> Table:
     cells = tuple(
         (
             format_size(one.size_bytes),
-            format_milliseconds(one.register_seconds),
-            format_milliseconds(one.unregister_seconds),
-            format_milliseconds(one.allocate_seconds),
+            *(format_milliseconds(getattr(one, f"{what}_seconds")) for what in _LOCKING),
         )
         for one in locks
     )
-    return Table("Page-locking, ms", ("size", "register", "unregister", "allocate"), cells)
+    return Table("Page-locking, ms", ("size", *_LOCKING), cells)
 
 
-def _list_lock_seconds(locks: Sequence[LockReading]) -> list[tuple[str, int, float]]:
-    """(operation, size in bytes, seconds) of each reading."""
-    return [
-        (what, one.size_bytes, seconds)
-        for one in locks
-        for what, seconds in (
-            ("register", one.register_seconds),
-            ("unregister", one.unregister_seconds),
-            ("allocate", one.allocate_seconds),
-        )
-    ]
-
-
-def _make_lock_row(lock: tuple[str, int, float]) -> Row:
-    what, size_bytes, seconds = lock
-    return {"way": what, "size_bytes": size_bytes, "median_seconds": seconds}
+def _make_lock_rows(one: LockReading) -> Iterator[Row]:
+    for what in _LOCKING:
+        seconds: float = getattr(one, f"{what}_seconds")
+        yield {"way": what, "size_bytes": one.size_bytes, "median_seconds": seconds}

@@ -9,8 +9,8 @@ from wavetrim.cpu.model import find_cpu_name
 from wavetrim.kernels.device import DeviceInfo, explain_no_devices
 from wavetrim.kernels.errors import DeviceUnavailable
 
-NO_GPU: Final = "none"
-"""The GPU's name in reports of experiments without a GPU."""
+NO_GPU: Final = DeviceInfo(-1, "none", "", (0, 0), 0, 0, 0, 0, "", "")
+"""What experiments without a GPU report as their GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Hardware:
     cpu_threads: int
 
     def __str__(self) -> str:
-        if self.gpu == NO_GPU:
+        if self.gpu == NO_GPU.name:
             return f"{self.cpu} ({self.cpu_threads} threads)"
         return (
             f"{self.gpu} ({self.sm_count} multiprocessors, driver {self.driver}), "
@@ -49,7 +49,7 @@ class Bench:
     """A machine to measure.
 
     Attributes:
-        device: The GPU.
+        device: The GPU, or `NO_GPU`.
         cache_dir: Folder of compiled kernels.
         cpu_threads: Threads of the CPU path.
         gpu_memory_bytes: GPU memory that products in host memory may use; None for all free memory.
@@ -73,37 +73,22 @@ class Bench:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CpuBench:
-    """A machine without a GPU to measure.
-
-    Attributes:
-        cpu_threads: Threads of the CPU path.
-        cache_dir: Folder of compiled code; None to compile none.
-        tell: Called with the finished share, 0…1, and what is measured next.
-    """
-
-    cpu_threads: int
-    cache_dir: Path | None = None
-    tell: Callable[[float, str], None] = field(default=_keep_quiet)
-
-    @property
-    def hardware(self) -> Hardware:
-        """The CPU to be named in reports."""
-        return Hardware(NO_GPU, 0, "", find_cpu_name(), self.cpu_threads)
-
-
-def pick_device(devices: Sequence[DeviceInfo], choice: str | None) -> DeviceInfo:
+def pick_device(
+    devices: Sequence[DeviceInfo], choice: str | None, *, needs_gpu: bool = True
+) -> DeviceInfo:
     """The GPU to measure: the first of those that may be used.
 
     Args:
         devices: The GPUs that may be used.
         choice: The setting WAVETRIM_DEVICES; None if it is not set.
+        needs_gpu: If not, `NO_GPU` takes the place of a GPU that is not there.
 
     Raises:
         DeviceUnavailable: There is no GPU; the message says why.
     """
     if devices:
         return devices[0]
+    if not needs_gpu:
+        return NO_GPU
     reason = explain_no_devices(choice)
     raise DeviceUnavailable(f"this experiment measures a CUDA GPU, and there is none: {reason}")

@@ -190,10 +190,6 @@ class Executor:
         """Whether other threads want the cores, as the latest products showed."""
         return self.pool.is_crowded or any(one.is_crowded for one in self.gpus.pipelines)
 
-    def has_learned(self, plan: Plan) -> bool:
-        """Whether the first runs of a plan were noted, by which later plans are corrected."""
-        return self._notes.has_learned(plan)
-
     def _prepare(self, plan: Plan, dtype: np.dtype[Any]) -> None:
         """Compile and load what a plan needs before its first run is timed."""
         problem = plan.problem

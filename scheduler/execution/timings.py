@@ -3,24 +3,17 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from wavetrim.kernels.last_used import LastUsed
 from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.planning.cpu_rows import CONTENTION
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.profile.corrections import LEAST_RUNS
 
 SAMPLED_SECONDS: Final = 3e-3
-"""Predicted time below which only the first runs of a plan are recorded, and then some; chosen."""
-
-FIRST_RUNS: Final = LEAST_RUNS + 1
-"""First runs of a plan that are recorded: as many as give a factor, and one that is not typical."""
+"""Predicted time below which only some runs are recorded; chosen."""
 
 SAMPLED_EVERY: Final = 7
-"""One of this many later runs is recorded. Chosen: recording takes some microseconds."""
-
-_KEPT_PLANS: Final = 1024
-"""Plans whose runs are counted; chosen, to bound host memory."""
+"""One of this many such runs is recorded. Chosen: recording takes some microseconds, and an odd
+number records both kinds of runs that alternate."""
 
 
 class Timings(NamedTuple):
@@ -107,44 +100,25 @@ class RunNotes:
 
     def __init__(self) -> None:
         self._warm: set[tuple[KernelSpec | None, tuple[int, ...]]] = set()
-        # By identity: comparing plans takes longer than enqueueing a kernel. The plan is kept, so
-        # that no other one gets its id.
-        self._plans = LastUsed[int, _PlanRuns](_KEPT_PLANS)
+        self._sampled_runs = 0
+        # By identity: comparing kernels takes longer than enqueueing one.
+        self._last: Plan | None = None
 
     def has_run(self, plan: Plan) -> bool:
         """Whether the plan's kernel has run on its GPUs."""
         return (plan.spec, plan.positions) in self._warm
-
-    def has_learned(self, plan: Plan) -> bool:
-        """Whether the plan's first runs were recorded."""
-        runs = self._plans.find(id(plan))
-        return runs is not None and runs.count >= FIRST_RUNS
 
     def note(self, plan: Plan, timings: Timings, *, alone: bool) -> None:
         """Record the time of each part of a product that ran alone.
 
         A kernel's first run, which loads it, is not recorded, and of short ones only some are.
         """
-        runs = self._plans.find(id(plan))
-        if runs is None:
-            runs = _PlanRuns(plan)
-            self._plans.keep(id(plan), runs)
-            if not self.has_run(plan):
-                self._warm.add((plan.spec, plan.positions))
-                return
-        runs.count += 1
-        is_short = plan.uncorrected.total_seconds < SAMPLED_SECONDS
-        if is_short and runs.count > FIRST_RUNS and runs.count % SAMPLED_EVERY:
-            return
-        if alone:
+        if plan.uncorrected.total_seconds < SAMPLED_SECONDS:
+            self._sampled_runs += 1
+            alone = alone and self._sampled_runs % SAMPLED_EVERY == 0
+        if plan is not self._last and not self.has_run(plan):
+            self._warm.add((plan.spec, plan.positions))
+        elif alone:
             for kind, predicted_seconds, seconds in list_ratios(plan, timings):
                 plan.profile.corrections.note(kind, predicted_seconds, seconds)
-
-
-class _PlanRuns:
-    """How often a plan has run."""
-
-    __slots__ = ("count", "plan")
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan, self.count = plan, 0
+        self._last = plan

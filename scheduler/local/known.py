@@ -120,31 +120,30 @@ class KnownProducts:
 
     def keep_numpy(self, kind: ProductKind) -> None:
         """Let NumPy compute the next products of a kind, if that does not depend on the cores."""
-        operands = kind.describe_operands()
-
-        def run(a: Matrix, b: Matrix, c: Matrix, addresses: Addresses) -> bool:
-            is_plain = operands.locate(a, b, c, addresses) is not None
-            if is_plain:
-                self._machine.multiply_by_numpy(a, b, c)
-            return is_plain
-
         if kind.condition is not None or kind.is_tiny:
-            self._ways.keep(kind, run)
+            self._ways.keep(kind, partial(self._run_numpy, kind.describe_operands()))
 
     def keep_plan(self, kind: ProductKind, plan: Plan) -> None:
         """Let a plan, which has run, divide the next products of a kind."""
-        product, planned = self._planned.find_product(plan, kind.alpha), self._planned
-        operands = kind.describe_operands()
-
-        def run(a: Matrix, b: Matrix, c: Matrix, addresses: Addresses) -> bool:
-            is_current = plan.version == plan.profile.corrections.version
-            if not is_current or operands.locate(a, b, c, addresses) is None:
-                return False
-            planned.run(plan, a, b, c, alpha=kind.alpha, beta=0.0)
-            self._machine.spinning.mark()
-            return True
-
+        product = self._planned.executor.gpus.find_product(plan, kind.alpha)
         if product is not None:
-            self._ways.keep(kind, partial(planned.run_alone, product.run))
+            self._ways.keep(kind, partial(self._planned.run_alone, product.run))
         elif not (kind.is_pinned and plan.f):  # a CPU part depends on who has the cores
-            self._ways.keep(kind, run)
+            operands = kind.describe_operands()
+            self._ways.keep(kind, partial(self._run_plan, operands, plan, kind.alpha))
+
+    def _run_numpy(self, operands: PlainOperands, *product: Any) -> bool:
+        a, b, c, addresses = product
+        if operands.locate(a, b, c, addresses) is None:
+            return False
+        self._machine.multiply_by_numpy(a, b, c)
+        return True
+
+    def _run_plan(self, operands: PlainOperands, plan: Plan, alpha: float, *product: Any) -> bool:
+        a, b, c, addresses = product
+        is_current = plan.version == plan.profile.corrections.version
+        if not is_current or operands.locate(a, b, c, addresses) is None:
+            return False
+        self._planned.run(plan, a, b, c, alpha=alpha, beta=0.0)
+        self._machine.spinning.mark()
+        return True

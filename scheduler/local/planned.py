@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from numpy.typing import NDArray
 
 from wavetrim.cpu.threads import blas_limit
-from wavetrim.kernels.pipeline.direct_path import DirectProduct
-from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.scheduler.calibration.cpu import open_profiles
 from wavetrim.scheduler.errors import ExecutionError, PlanError
 from wavetrim.scheduler.execution.executor import Executor
@@ -32,19 +30,23 @@ T = TypeVar("T")
 
 
 class PlannedProducts:
-    """Plans and runs products of a machine, one at a time. Thread-safe."""
+    """Plans and runs products of a machine, one at a time. Thread-safe.
+
+    Attributes:
+        executor: What runs them; only the running product may use it.
+    """
 
     def __init__(self, machine: "LocalMachine") -> None:
         options = machine.options
         self._machine = machine
-        self._executor = Executor(
+        self.executor = Executor(
             cache_dir=options.cache_dir,
             devices=machine.gpus if machine.has_gpu else (),
             cpu_threads=1 if machine.has_ended else options.count_threads(),
             gpu_memory_bytes=options.gpu_memory_bytes,
             lends_blas=True,
         )
-        self._profiles = open_profiles(self._executor, options.profile_dir, lock=machine.lock)
+        self._profiles = open_profiles(self.executor, options.profile_dir, lock=machine.lock)
         self._plans = PlanCache()
         self._hooks = Hooks(cancelled=lambda: machine.has_ended)
         self._is_running = False
@@ -54,7 +56,7 @@ class PlannedProducts:
     @property
     def is_crowded(self) -> bool:
         """Whether other threads want the cores, as the latest products here showed."""
-        return self._executor.is_crowded
+        return self.executor.is_crowded
 
     def find_profile(self, *, cpu_only: bool = False) -> MachineProfile:
         """The profile of this machine, or of its CPU alone."""
@@ -100,7 +102,7 @@ class PlannedProducts:
     def _cpu_profile(self) -> MachineProfile:
         """An estimated profile: if the CPU computes all rows, no plan depends on its speed."""
         return find_profile(
-            "cpu", devices=(), directory=None, cpu_threads=self._executor.pool.threads
+            "cpu", devices=(), directory=None, cpu_threads=self.executor.pool.threads
         )
 
     def run(
@@ -112,19 +114,8 @@ class PlannedProducts:
             ExecutionError: A device failed, the interpreter exits, or this thread is in a product,
                 which a signal handler or a finalizer has interrupted.
         """
-        run = partial(self._executor.run, alpha=alpha, beta=beta, hooks=self._hooks)
+        run = partial(self.executor.run, alpha=alpha, beta=beta, hooks=self._hooks)
         self.run_alone(run, plan, a, b, c)
-
-    def find_product(self, plan: Plan, alpha: float) -> StraightProduct | DirectProduct | None:
-        """The product of a plan on a GPU, without checks and notes; as `Gpus.find_product`.
-
-        None, too, until enough of the plan's runs were noted to correct it.
-        """
-        return (
-            self._executor.gpus.find_product(plan, alpha)
-            if self._executor.has_learned(plan)
-            else None
-        )
 
     def run_alone(self, run: Callable[..., T], *arguments: Any) -> T:
         """Run a product, while no other one runs."""
@@ -138,7 +129,7 @@ class PlannedProducts:
                     return run(*arguments)
                 except BaseException as error:
                     # Ctrl-C comes at any moment, also between taking a lock and noting that.
-                    self._executor.free_devices()
+                    self.executor.free_devices()
                     blas_limit.end()
                     raise_translated(error)
                 finally:
@@ -154,7 +145,7 @@ class PlannedProducts:
 
     def close(self) -> None:
         """End the threads and free memory."""
-        self._executor.close()
+        self.executor.close()
 
 
 def end_with_interpreter() -> NoReturn:

@@ -33,7 +33,8 @@ class Savings:
             resident: Its plan if B is on the GPUs.
             missing: Positions of the resident plan's GPUs that do not have B.
         """
-        saved_seconds = plain.predicted.total_seconds - resident.predicted.total_seconds
+        # Uncorrected: the two are runs of different kinds, and few runs have corrected one of them.
+        saved_seconds = plain.uncorrected.total_seconds - resident.uncorrected.total_seconds
         if not resident.gpu_parts or saved_seconds <= 0:
             return False
         if not missing:

@@ -14,17 +14,18 @@ from rich.console import RenderableType
 
 from wavetrim.client import Client, ClientError, Matrix, NotFound
 from wavetrim.client.client import check_api_key
-from wavetrim.client.wire.address import parse_address
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.cli import display, options
-from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.cli.exits import CommandRefused
 from wavetrim.service.key_file import read_key_file
+
+_KEY_FILE: Final = "WAVETRIM_API_KEY_FILE"
 
 _ID_CHARACTERS: Final = 32
 """Length of an id."""
 
 _LEAST_CHARACTERS: Final = 4
-"""Shortest beginning of one; chosen: the page shows eight."""
+"""Shortest beginning of an id that is looked up; chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +36,38 @@ class ServiceOptions:
     url: options.Url = options.LOCAL_URL
     api_key: options.ApiKey = None
 
-    def open(self) -> contextlib.AbstractContextManager[Client]:
-        """A client of the service; raises what `open_client` raises."""
-        return open_client(self.url, self.api_key)
+    @contextlib.contextmanager
+    def open(self) -> Iterator[Client]:
+        """A client of the service, with the key that is given or in the environment's file.
+
+        Raises:
+            CommandRefused: The address or the key (which is not shown) cannot be one, the key's
+                file cannot be read, or the block asks for an id that is not there.
+        """
+        key = self._find_key()
+        try:
+            opened = Client(self.url, api_key=key)
+        except ValueError as error:
+            raise CommandRefused(f"--{error}") from error
+        with opened as client:
+            try:
+                yield client
+            except NotFound as error:
+                raise CommandRefused(_explain_missing(client, error)) from error
+
+    def _find_key(self) -> str | None:
+        key, name, path = self.api_key, "--api-key", os.environ.get(_KEY_FILE)
+        try:
+            if key is None and path:
+                key, name = read_key_file(Path(path)), _KEY_FILE
+        except ValueError as error:
+            raise CommandRefused(f"{_KEY_FILE}: {error}") from error
+        try:
+            if key is not None:
+                check_api_key(key, name)
+        except ValueError as error:
+            raise CommandRefused(str(error)) from error
+        return key
 
     def show(self, document: object, shown: RenderableType) -> None:
         """Print a document as JSON if that is asked for, else words or a table."""
@@ -49,46 +79,6 @@ class ServiceOptions:
             display.open_output().print(shown)
 
 
-@contextlib.contextmanager
-def open_client(url: str, api_key: str | None) -> Iterator[Client]:
-    """A client of the service at `url`. An id that is not found in the block is explained.
-
-    Raises:
-        CommandFailed: It is no address, the key cannot be one, or its file cannot be read; or an
-            id that the block has asked for is not there.
-    """
-    try:
-        parse_address(url)
-    except ValueError as error:
-        raise CommandFailed(f"--{error}", ExitCode.REFUSED) from error
-    with Client(url, api_key=_find_key(api_key)) as client:
-        try:
-            yield client
-        except NotFound as error:
-            raise CommandFailed(_explain_missing(client, error), ExitCode.REFUSED) from error
-
-
-def _find_key(key: str | None) -> str | None:
-    """The key that was given, else the one in the file that the environment names.
-
-    Raises:
-        CommandFailed: The file cannot be read, or the key cannot be one; it is not shown.
-    """
-    path = os.environ.get("WAVETRIM_API_KEY_FILE")
-    in_file = key is None and path
-    try:
-        if in_file:
-            try:
-                key = read_key_file(Path(str(path)))
-            except ValueError as error:
-                raise ValueError(f"WAVETRIM_API_KEY_FILE: {error}") from error
-        if key is not None:
-            check_api_key(key, "WAVETRIM_API_KEY_FILE" if in_file else "--api-key")
-    except ValueError as error:
-        raise CommandFailed(str(error), ExitCode.REFUSED) from error
-    return key
-
-
 def _explain_missing(client: Client, error: NotFound) -> str:
     """Says if the id of a job was given for that of a matrix, or the reverse, and what to do."""
     text, kind = str(error.value), str(error.problem.get("type", "")).rpartition(":")[2]
@@ -98,7 +88,8 @@ def _explain_missing(client: Client, error: NotFound) -> str:
             return f"{text} is a matrix, not a job: `wavetrim download {matrix.id}` fetches it"
         if kind == "matrix-not-found":
             job = client.job(find_job(client, text)).status()
-            result = f"its result is matrix {job.result}" if job.result else "it has no result"
+            why = f"it has no result; `wavetrim status {job.id}` shows it"
+            result = f"its result is matrix {job.result}" if job.result else why
             return f"{text} is a job, not a matrix: {result}"
     lists = {"job-not-found": "jobs", "matrix-not-found": "matrices"}
     return f"{error}; `wavetrim {lists[kind]}` lists them" if kind in lists else str(error)

@@ -34,7 +34,7 @@ class Comparison:
 
 
 def compare_product(found: Array, a: Array, b: Array) -> Comparison:
-    """Compare a product with NumPy's in float64 or complex128; integers, with the exact one.
+    """Compare a product M x N with NumPy's in float64 or complex128; integers, with the exact one.
 
     An element may be off by the rounding of its sum. The K additions err to either side, so
     their errors grow as the square root of K (Higham and Mary, A new approach to probabilistic
@@ -42,11 +42,6 @@ def compare_product(found: Array, a: Array, b: Array) -> Comparison:
     and B's column, and u the roundoff of the element type (of float32 for halves, which are summed
     in it). A part of a complex element is a sum of 2 K products. Integers must agree, modulo their
     word size; |A||B| must be below 2**53.
-
-    Args:
-        found: M x N.
-        a: M x K.
-        b: K x N.
     """
     kind = np.complex128 if found.dtype.kind == "c" else np.float64
     wide = b.astype(kind)
@@ -54,8 +49,7 @@ def compare_product(found: Array, a: Array, b: Array) -> Comparison:
     compared = Comparison()
     for start in range(0, a.shape[0], _BLOCK_ROWS):
         rows = a[start : start + _BLOCK_ROWS].astype(kind)
-        expected = rows @ wide
-        block = found[start : start + _BLOCK_ROWS]
+        block, expected = found[start : start + _BLOCK_ROWS], rows @ wide
         if is_integer(found.dtype):
             expected = expected.astype(np.int64).astype(found.dtype).astype(np.float64)
             limit = np.zeros(expected.shape)

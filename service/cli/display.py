@@ -23,6 +23,9 @@ from rich.table import Table
 
 from wavetrim.service.cli.units import format_gflops, format_seconds
 
+_COMPILERS: Final = ("native.library", "kernels.compile")
+"""Modules that compile, whose loggers say so."""
+
 
 def open_output() -> Console:
     """Standard output, for results."""
@@ -69,17 +72,18 @@ def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
     table.add_row("rows on the GPU", str(plan["gpu_rows"]))
     if plan["kernel"] is not None:
         # Plans of older jobs lack memory, accuracy and multiprocessors.
-        if (memory := plan.get("memory")) is not None:
-            there = ", B on the GPU already" if plan.get("resident") else ""
-            table.add_row("operands in", f"{memory} memory{there}")
-        table.add_row("kernel, tile", f"{plan['kernel']} {plan['tile']}")
-        if (accuracy := plan.get("accuracy")) is not None:
-            table.add_row("accuracy", accuracy)
-        if (sms := plan.get("sms")) is not None:
-            table.add_row("multiprocessors", f"at most {sms}")
-        table.add_row("waves", f"{plan['waves']}, with F = 0 {plan['waves_gpu_only']}")
+        there = ", B on the GPU already" if plan.get("resident") else ""
         split = ", split along K" if plan.get("tail_split") else ""
-        table.add_row("last wave filled", f"{plan['tail_utilization']:.0%}{split}")
+        for name, value, text in (
+            ("operands in", plan.get("memory"), "{} memory" + there),
+            ("kernel, tile", f"{plan['kernel']} {plan['tile']}", "{}"),
+            ("accuracy", plan.get("accuracy"), "{}"),
+            ("multiprocessors", plan.get("sms"), "at most {}"),
+            ("waves", plan["waves"], f"{{}}, with F = 0 {plan['waves_gpu_only']}"),
+            ("last wave filled", plan["tail_utilization"], "{:.0%}" + split),
+        ):
+            if value is not None:
+                table.add_row(name, text.format(value))
     devices = plan.get("devices", ())
     gpus = [one["device"] for one in devices if one["device"] != "cpu"]
     for part in devices if gpus not in ([], ["cuda:0"]) else ():
@@ -152,23 +156,6 @@ def make_timings_table(timings: Mapping[str, float | None], plan: Mapping[str, A
     return table
 
 
-@contextlib.contextmanager
-def announce_compiling(console: Console) -> Iterator[None]:
-    """Within the block, say when something is compiled, since a first run takes longer for it."""
-    handler = _Announcement(console)
-    loggers = [logging.getLogger(name) for name in _COMPILERS]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.removeHandler(handler)
-            logger.setLevel(level)
-
-
 class _Announcement(logging.Handler):
     """Shows the first record of each logger: more of them follow, but users know by then."""
 
@@ -183,8 +170,19 @@ class _Announcement(logging.Handler):
             self._console.print(record.getMessage(), markup=False, soft_wrap=True)
 
 
-_COMPILERS: Final = ("wavetrim.native.library", "wavetrim.kernels.compile")
-"""The loggers of modules that compile."""
+@contextlib.contextmanager
+def announce_compiling(console: Console) -> Iterator[None]:
+    """Within the block, say when something is compiled, since a first run takes longer for it."""
+    handler = _Announcement(console)
+    loggers = [logging.getLogger(f"wavetrim.{name}") for name in _COMPILERS]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
 
 
 @contextlib.contextmanager

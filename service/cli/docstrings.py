@@ -3,7 +3,7 @@
 A section has a line for each::
 
     Options:
-        job ([JOB]): Id of a job.
+        job (JOB): Id of a job.
         limit (COUNT; 20): The most jobs to list.
 
 A parameter before the star is an argument, one after it an option. In parentheses is the name of
@@ -18,7 +18,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, Final, get_args, get_origin
 
 import typer
 
@@ -28,27 +28,18 @@ _HEADING: Final = re.compile(r"\n\n(\w[\w ]*):\n(?= )")
 _ENTRY: Final = re.compile(r"^(\w+)(?: \(([^;)]*)(?:; ([^)]*))?\))?: (.*(?:\n +.*)*)", re.MULTILINE)
 
 
-class _Option(NamedTuple):
-    """An option's line; what it does not say is None."""
-
-    metavar: str | None
-    default: str | None
-    help: str
-    panel: str | None
-
-
 @dataclass(frozen=True, slots=True)
 class Docstring:
     """What help tells of a command.
 
     Attributes:
         words: Its paragraphs, each a line as Typer wants them.
-        options: Its options, by name.
+        options: What Typer should show of each option, by its name.
         example: Its example.
     """
 
     words: str
-    options: Mapping[str, _Option]
+    options: Mapping[str, Mapping[str, str]]
     example: str
 
 
@@ -57,12 +48,13 @@ def read_docstring(described: object) -> Docstring:
     words, *sections = _HEADING.split(inspect.getdoc(described) or "")
     bodies = dict(zip(sections[::2], map(textwrap.dedent, sections[1::2]), strict=True))
     example = bodies.pop("Example", "")
-    options = {
-        name: _Option(metavar or None, default or None, " ".join(text.split()), panel)
-        for heading, body in bodies.items()
-        for panel in [None if heading == "Options" else heading]
-        for name, metavar, default, text in _ENTRY.findall(body)
-    }
+    options: dict[str, dict[str, str]] = {}
+    for heading, body in bodies.items():
+        panel = "" if heading == "Options" else heading
+        for name, metavar, default, text in _ENTRY.findall(body):
+            shown = {"metavar": metavar, "show_default": default, "rich_help_panel": panel}
+            said = {key: value for key, value in shown.items() if value}
+            options[name] = {"help": " ".join(text.split()), **said}
     paragraphs = [" ".join(paragraph.split()) for paragraph in words.split("\n\n")]
     return Docstring("\n\n".join(paragraphs), options, example)
 
@@ -89,7 +81,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
 
 def _list_parameters(described: Callable[..., Any]) -> Iterator[inspect.Parameter]:
     """The parameters of a command, or the fields of a group, with those of groups among them."""
-    known: dict[str, _Option] = {}
+    known: dict[str, Mapping[str, str]] = {}
     kinds = reversed(getattr(described, "__mro__", (described,)))
     for one in (shared, inspect.getmodule(described), *kinds):
         known |= read_docstring(one).options
@@ -97,11 +89,11 @@ def _list_parameters(described: Callable[..., Any]) -> Iterator[inspect.Paramete
         if is_dataclass(parameter.annotation):
             yield from _list_parameters(parameter.annotation)  # type: ignore[arg-type]
         else:
-            yield _describe(parameter, known.get(parameter.name))
+            yield _describe(parameter, known.get(parameter.name, {}))
 
 
-def _describe(parameter: inspect.Parameter, line: _Option | None) -> inspect.Parameter:
-    """A parameter with its line of the docstring, as Typer takes them."""
+def _describe(parameter: inspect.Parameter, shown: Mapping[str, str]) -> inspect.Parameter:
+    """A parameter as Typer takes it, with what its line of the docstring says."""
     kind, info = parameter.annotation, None
     if get_origin(kind) is Annotated:
         kind, info = get_args(kind)[:2]
@@ -109,9 +101,6 @@ def _describe(parameter: inspect.Parameter, line: _Option | None) -> inspect.Par
         is_option = parameter.kind is inspect.Parameter.KEYWORD_ONLY
         switch = [f"--{parameter.name.replace('_', '-')}"] if kind is bool else []
         info = typer.Option(*switch) if is_option else typer.Argument()
-    if line is not None:
-        info = copy.copy(info)
-        info.help, info.rich_help_panel = line.help, line.panel
-        info.metavar = line.metavar or info.metavar
-        info.show_default = line.default or info.show_default
+    info = copy.copy(info)
+    vars(info).update(shown)
     return parameter.replace(annotation=Annotated[kind, info])

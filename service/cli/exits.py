@@ -8,7 +8,6 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator
 from enum import IntEnum
-from functools import cache
 from types import FrameType
 from typing import Final
 
@@ -47,11 +46,18 @@ class CommandFailed(Exception):
         self.code = code
 
 
+class CommandRefused(CommandFailed):
+    """Ends the command because of an option, a file or a setting, which the message names."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ExitCode.REFUSED)
+
+
 def explain_failure(error: Exception) -> CommandFailed | None:
     """The message and exit code of an error; None for an unexpected error."""
     if isinstance(error, CommandFailed):
         return error
-    code = next((code for kind, code in _list_codes() if isinstance(error, kind)), None)
+    code = _find_code(error)
     if code is None:
         return None
     if code is ExitCode.INTERRUPTED:
@@ -62,40 +68,31 @@ def explain_failure(error: Exception) -> CommandFailed | None:
         message = str(original).strip().partition("\n")[0]
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         message = f"{error.filename}: {error.strerror}"
-    return CommandFailed(message + _tell_way_out(error), _refine_code(error, code))
+    return CommandFailed(message + _tell_way_out(error), code)
 
 
-@cache
-def _list_codes() -> tuple[tuple[type[Exception], ExitCode], ...]:
-    """Errors and their codes; the first that fits counts. Help is quicker without the imports."""
-    from sqlalchemy.exc import DBAPIError
+def _find_code(error: Exception) -> ExitCode | None:
+    from sqlalchemy.exc import DBAPIError  # help is quicker without these
 
     from wavetrim import client
-    from wavetrim.cpu.errors import CpuError
-    from wavetrim.kernels.errors import KernelsError, UnknownKernel
-    from wavetrim.scheduler.errors import ExecutionCancelled, FieldError, SchedulerError
+    from wavetrim.kernels.errors import UnknownKernel
+    from wavetrim.native.errors import WavetrimError
+    from wavetrim.scheduler.errors import ExecutionCancelled, FieldError
     from wavetrim.service.errors import FieldProblem, ServiceError
 
-    refused = (FieldError, FieldProblem, UnknownKernel)
-    unreachable = (client.ServiceUnreachable, client.ServiceBusy)
-    failed = (client.ClientError, ServiceError, SchedulerError, KernelsError, CpuError)
-    return (
-        *((kind, ExitCode.REFUSED) for kind in refused),
-        (ExecutionCancelled, ExitCode.INTERRUPTED),
-        *((kind, ExitCode.UNREACHABLE) for kind in unreachable),
-        (client.JobUnsuccessful, ExitCode.JOB_FAILED),
-        *((kind, ExitCode.FAILED) for kind in (*failed, DBAPIError, OSError, MemoryError)),
+    codes = (
+        ((ExecutionCancelled,), ExitCode.INTERRUPTED),
+        ((FieldError, FieldProblem, UnknownKernel), ExitCode.REFUSED),
+        ((client.ServiceUnreachable, client.ServiceBusy), ExitCode.UNREACHABLE),
+        ((client.JobUnsuccessful,), ExitCode.JOB_FAILED),
+        ((client.ClientError, ServiceError, WavetrimError), ExitCode.FAILED),
+        ((DBAPIError, OSError, MemoryError), ExitCode.FAILED),
     )
-
-
-def _refine_code(error: Exception, code: ExitCode) -> ExitCode:
-    """The code of errors for which their class alone does not decide it."""
-    from wavetrim.client import JobUnsuccessful, ServiceRefused
-
-    if isinstance(error, ServiceRefused) and code is ExitCode.FAILED and error.status < 500:
+    code = next((code for kinds, code in codes if isinstance(error, kinds)), None)
+    if isinstance(error, client.JobUnsuccessful):
+        return ExitCode.WRONG if (error.error or {}).get("kind") == "verification" else code
+    if isinstance(error, client.ServiceRefused) and code is ExitCode.FAILED and error.status < 500:
         return ExitCode.REFUSED
-    if isinstance(error, JobUnsuccessful) and (error.error or {}).get("kind") == "verification":
-        return ExitCode.WRONG
     return code
 
 
@@ -119,7 +116,7 @@ def _tell_way_out(error: Exception) -> str:
         case SSLCertVerificationError():
             way = "SSL_CERT_FILE names the certificate of its authority"
         case RemoteDisconnected() if error.url.startswith("http:"):
-            way = "if it speaks https, the address must say so"
+            way = "if it speaks https, begin the address with https://"
         case _:
             return ""
     return f"; {way}"

@@ -9,10 +9,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from wavetrim.client import Client, ServiceUnreachable
 from wavetrim.service.cli.exits import CommandFailed
@@ -27,8 +27,6 @@ _SERVES: Final = re.compile(r"^wavetrim is serving on (http://\S+)$", re.MULTILI
 _JOINED: Final = re.compile("Ray runtime started")
 _STORE_BYTES: Final = 192 * 2**20
 _KEPT: Final = ("WAVETRIM_DEVICES", "WAVETRIM_CPU_THREADS", "WAVETRIM_GPU_MEMORY_BYTES")
-
-_Found = TypeVar("_Found")
 
 
 @contextlib.contextmanager
@@ -52,17 +50,23 @@ def run_service(
         CommandFailed: The service does not become ready; the message ends with its log.
     """
     words = ("serve", "--port", "0", "--host", "127.0.0.1", "--data-dir", str(folder / "data"))
-    log = folder / "service.log"
     joined = {} if cluster is None else {"WAVETRIM_RAY_ADDRESS": cluster.address}
     nodes = 0 if cluster is None else len(cluster.processes) - 1
-    process = _start(words, log, _make_environment(settings, folder, **joined))
+    service = _Started("service", words, folder, settings, **joined)
     try:
-        address = _wait(lambda: _SERVES.search(log.read_text()), process, log)[1]
-        with Client(address) as client:
-            _wait(lambda: _is_ready(client, nodes) or None, process, log)
+        with Client(service.wait_for(_SERVES)[1]) as client:
+            while not _is_ready(client, nodes):
+                service.pause()
             yield client
     finally:
-        _stop(process)
+        service.stop()
+
+
+def _is_ready(client: Client, nodes: int) -> bool:
+    try:
+        return client.health().ready and len(client.devices()["nodes"]) == nodes
+    except ServiceUnreachable:
+        return False
 
 
 @dataclass(slots=True)
@@ -79,37 +83,24 @@ class LocalCluster:
     address: str
     folder: Path
     settings: MachineSettings
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    processes: "list[_Started]" = field(default_factory=list)
 
     def add(self, *arguments: str) -> None:
         """Start the head or a node, and wait for it: two that start at once may collide."""
-        own = {
-            "WAVETRIM_CPU_THREADS": "1",
-            "WAVETRIM_PROFILE_DIR": str(self.folder / "profiles"),
-        }
-        log = self.folder / f"node-{len(self.processes)}.log"
+        name, profiles = f"node-{len(self.processes)}", str(self.folder / "profiles")
+        own = {"WAVETRIM_CPU_THREADS": "1", "WAVETRIM_PROFILE_DIR": profiles}
         words = ("node", *arguments, "--store-bytes", str(_STORE_BYTES))
-        environment = _make_environment(self.settings, self.folder, **own)
-        self.processes.append(_start(words, log, environment))
-        _wait(lambda: _JOINED.search(log.read_text(errors="replace")), self.processes[-1], log)
+        self.processes.append(_Started(name, words, self.folder, self.settings, **own))
+        self.processes[-1].wait_for(_JOINED)
 
     def kill_last(self) -> None:
         """Kill the latest node, with all its processes."""
-        process = self.processes.pop()
-        for pid in _list_tree(process.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        process.wait()
+        self.processes.pop().kill()
 
 
 @contextlib.contextmanager
 def run_cluster(folder: Path, settings: MachineSettings, nodes: int) -> Iterator[LocalCluster]:
-    """Run a head and nodes on this machine, and end them whatever happens.
-
-    Args:
-        folder: For their logs and Ray's files.
-        settings: The environment's settings.
-        nodes: How many.
+    """Run a head and some nodes on this machine, and end them whatever happens.
 
     Raises:
         CommandFailed: One of them does not start.
@@ -129,54 +120,64 @@ def run_cluster(folder: Path, settings: MachineSettings, nodes: int) -> Iterator
             cluster.kill_last()
 
 
-def _start(
-    words: tuple[str, ...], log: Path, environment: Mapping[str, str]
-) -> subprocess.Popen[bytes]:
-    """Start a command of wavetrim in a session of its own, so that Ctrl-C does not reach it."""
-    with log.open("wb") as output:
-        return subprocess.Popen(  # noqa: S603 - our own command
-            [sys.executable, "-m", "wavetrim", *words],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+class _Started:
+    """A command of wavetrim in a session of its own, so that Ctrl-C does not reach it."""
 
+    def __init__(
+        self, name: str, words: Sequence[str], folder: Path, settings: MachineSettings, **own: str
+    ) -> None:
+        self._log = folder / f"{name}.log"
+        self._deadline = time.monotonic() + _START_SECONDS
+        with self._log.open("wb") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                [sys.executable, "-m", "wavetrim", *words],
+                env=_make_environment(settings, folder, **own),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
 
-def _wait(look: Callable[[], _Found | None], process: subprocess.Popen[bytes], log: Path) -> _Found:
-    """What `look` finds, once it finds anything.
+    def wait_for(self, line: re.Pattern[str]) -> re.Match[str]:
+        """Wait for a line of its output; raises what `pause` raises."""
+        while (found := line.search(self._log.read_text(errors="replace"))) is None:
+            self.pause()
+        return found
 
-    Raises:
-        CommandFailed: The process ends, or takes too long; the message ends with its log.
-    """
-    deadline = time.monotonic() + _START_SECONDS
-    while (found := look()) is None:
-        if process.poll() is not None or time.monotonic() > deadline:
-            said = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
-            raise CommandFailed(f"the {log.stem} did not start:\n{said}")
+    def pause(self) -> None:
+        """Let it do more of its start.
+
+        Raises:
+            CommandFailed: It has ended, or takes too long; the message ends with its log.
+        """
+        if self._process.poll() is not None or time.monotonic() > self._deadline:
+            said = "\n".join(self._log.read_text(errors="replace").splitlines()[-20:])
+            raise CommandFailed(f"the {self._log.stem} did not start:\n{said}")
         time.sleep(_PAUSE_SECONDS)
-    return found
 
-
-def _is_ready(client: Client, nodes: int) -> bool:
-    try:
-        return client.health().ready and len(client.devices()["nodes"]) == nodes
-    except ServiceUnreachable:
-        return False
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask a service to end, and then kill what is left of its group."""
-    process.terminate()
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    finally:
+    def stop(self) -> None:
+        """Ask it to end, and then kill what is left of its group."""
+        self._process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_STOP_SECONDS)
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def kill(self) -> None:
+        """Kill it with all processes that it has started, also those outside its group."""
+        parents: dict[int, int] = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                status = (folder / "stat").read_text()
+                parents[int(folder.name)] = int(status.rpartition(")")[2].split()[1])
+        tree = [self._process.pid]
+        for pid in tree:
+            tree += [child for child, parent in parents.items() if parent == pid]
+        for pid in tree:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait()
 
 
 def _make_environment(settings: MachineSettings, folder: Path, **own: str) -> dict[str, str]:
@@ -190,16 +191,3 @@ def _make_environment(settings: MachineSettings, folder: Path, **own: str) -> di
     kernels = compiled if compiled.is_dir() else folder / "kernels"
     folders = {"KERNEL_CACHE_DIR": kernels, "PROFILE_DIR": settings.profile_dir}
     return kept | {f"WAVETRIM_{name}": str(path) for name, path in folders.items()} | own
-
-
-def _list_tree(root: int) -> list[int]:
-    """A process and all processes that it has started, by their ids."""
-    parents: dict[int, int] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            status = (folder / "stat").read_text()
-            parents[int(folder.name)] = int(status.rpartition(")")[2].split()[1])
-    tree = [root]
-    for pid in tree:
-        tree += [child for child, parent in parents.items() if parent == pid]
-    return tree

@@ -1,6 +1,6 @@
 """This machine for commands: its settings, GPUs, threads, profile and folders."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -10,9 +10,8 @@ from wavetrim.cpu.threads import count_default_threads
 from wavetrim.kernels.device import DeviceInfo, select_devices
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import find_profile
-from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.cli.exits import CommandRefused
 from wavetrim.service.machine_settings import MachineSettings
-from wavetrim.service.settings import Settings
 
 if TYPE_CHECKING:
     from wavetrim.scheduler.execution.executor import Executor
@@ -70,10 +69,10 @@ def find_machine(*, profile_dir: Path | None = None, device: str | None = None) 
         device: The device to plan for. With one, GPUs of the settings need not be here.
 
     Raises:
-        CommandFailed: A setting is out of its limits; the message names it and its limit.
+        CommandRefused: A setting is out of its limits; the message names it and its limit.
         FieldError: A GPU that they list is not there.
     """
-    settings = load_machine_settings(profile_dir=profile_dir)
+    settings = load_settings(MachineSettings, profile_dir=profile_dir)
     if device is None:
         from wavetrim.scheduler.local.machine import find_gpus  # it needs NumPy, and plans do not
 
@@ -88,21 +87,16 @@ def count_threads(settings: MachineSettings) -> int:
     return settings.cpu_threads or count_default_threads()
 
 
-def load_settings(**options: Any) -> Settings:
+def load_settings(kind: Callable[..., _Read], **options: Any) -> _Read:
     """The environment's settings, overridden by a command's options that are not None.
 
+    Args:
+        kind: `Settings` of a service, or `MachineSettings`.
+        options: The options, by the names of settings.
+
     Raises:
-        CommandFailed: A setting is out of its limits; the message names it and its limit.
+        CommandRefused: A setting is out of its limits; the message names it and its limit.
     """
-    return _load(Settings, options)
-
-
-def load_machine_settings(**options: Any) -> MachineSettings:
-    """As `load_settings`, without a service's own settings."""
-    return _load(MachineSettings, options)
-
-
-def _load(kind: Callable[..., _Read], options: Mapping[str, Any]) -> _Read:
     from pydantic import ValidationError
 
     from wavetrim.service.setting_refusal import tell_refused
@@ -110,15 +104,14 @@ def _load(kind: Callable[..., _Read], options: Mapping[str, Any]) -> _Read:
     try:
         return kind(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
-        broken = "; ".join(tell_refused(error))
-        raise CommandFailed(f"setting refused: {broken}", ExitCode.REFUSED) from error
+        raise CommandRefused(f"setting refused: {'; '.join(tell_refused(error))}") from error
 
 
 def check_folder(option: str, folder: Path) -> None:
     """Make a folder for what is to be measured, and make sure that files can be written into it.
 
     Raises:
-        CommandFailed: They cannot.
+        CommandRefused: They cannot.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -126,5 +119,4 @@ def check_folder(option: str, folder: Path) -> None:
             return
     except OSError as error:
         limit = f"a folder that can be written to ({error.strerror})"
-        message = f"{option} is '{folder}'; it must be {limit}"
-        raise CommandFailed(message, ExitCode.REFUSED) from error
+        raise CommandRefused(f"{option} is '{folder}'; it must be {limit}") from error

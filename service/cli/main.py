@@ -24,10 +24,7 @@ COMMANDS: Final = {
     "serve": ("serve", "Run the service until Ctrl-C or SIGTERM, then let running jobs finish."),
     "plan": ("plan", "Show how C = A·B would be split, and why: F, waves, predicted seconds."),
     "multiply": ("multiply", "Multiply two .npy files in this process: C = alpha A·B + beta C0."),
-    "submit": (
-        "submit",
-        "Upload matrices, post products of them as jobs, and print their ids.",
-    ),
+    "submit": ("submit", "Upload matrices, post products of them as jobs, and print their ids."),
     "jobs": ("jobs", "List the latest jobs."),
     "status": ("jobs", "Show one job, or list the latest ones."),
     "fetch": ("jobs", "Download the product of a job that has succeeded."),
@@ -40,18 +37,18 @@ COMMANDS: Final = {
     "calibrate": ("calibrate", "Measure this machine's CPU, links and kernels, and store them."),
     "probe": ("experiments", "Measure one part of this machine: memory, links, kernels or CPU."),
     "devices": ("devices", "List GPUs and CPU threads, and the presets of `plan --device`."),
-    "demo": ("demo", "Multiply two matrices by a service that is started for it, and check them."),
+    "demo": ("demo", "Start a service, multiply two matrices by it, and check the product."),
     "health": ("serve", "Exit with 0 if this machine's service is ready, and with 4 if not."),
     "backup": ("data", "Copy the data folder and its database to another folder."),
-    "adopt": ("data", "Register the matrices of a data folder in the database in use."),
+    "adopt": ("data", "Register a data folder's matrices in the database in use."),
     "node": ("node", "Join this machine to a cluster, and compute until Ctrl-C or SIGTERM."),
-    "reproduce": ("experiments", "Run an experiment of the reference programs on this GPU."),
-    "keys": ("keys", "Keys of several callers, each with a name, scopes and quotas."),
+    "reproduce": ("experiments", "Repeat an experiment of the course that wavetrim grew from."),
+    "keys": ("keys", "Make, list and revoke keys of callers, each with a name, scopes and quotas."),
 }
 """The file of each command in `commands/`, and its line in the list of commands."""
 
 _EXIT_CODES: Final = "\n".join(f"{code.value:>5}  {code.meaning}" for code in ExitCode)
-_ASCII: Final = dict(zip("µ×·–≤←●▾▴◆┊│─└┴▁▂▃▄▅▆▇█", "ux*-<-*gcF:|-++.:-=+*#@", strict=True)) | {
+_ASCII: Final = dict(zip("µ×·–│─└┴▁▂▃▄▅▆▇█", "ux*-|-++.:-=+*#@", strict=True)) | {
     "…": "...",
     "≤": "<=",
     "←": "<-",
@@ -85,7 +82,7 @@ class Commands(TyperGroup):
 app = typer.Typer(
     name="wavetrim",
     cls=Commands,
-    help="Multiply matrices on the GPU and the CPU at once, split where the waves end.",
+    help="Multiply matrices on the GPU and the CPU at once, split where a wave ends.",
     epilog=f"[bold]Exit codes[/]\n\n{_EXIT_CODES}",
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -104,9 +101,10 @@ def load_command(name: str) -> Any:
     if commands is None:
         _register(loaded, name, command)
         return typer.main.get_command(loaded)
-    examples = [_register(loaded, each, one) for each, one in commands.items()]
-    words, epilog = read_docstring(command).words, _head("\n".join(examples))
-    loaded.callback(help=words, epilog=epilog, no_args_is_help=True)(command)
+    examples = "\n".join(_register(loaded, each, one) for each, one in commands.items())
+    each_line_once = "\n".join(dict.fromkeys(examples.splitlines()))
+    words = read_docstring(command).words
+    loaded.callback(help=words, epilog=_head(each_line_once), no_args_is_help=True)(command)
     return typer.main.get_command(loaded)
 
 
@@ -122,7 +120,7 @@ def _head(example: str) -> str:
 
 
 def _name_value(error: Exception) -> None:
-    """Have the message about an option or argument name its value, which Typer leaves out."""
+    """Add the refused value to a message about an option or argument; Typer leaves it out."""
     cause = error.__cause__
     if isinstance(error, typer.BadParameter) and cause is not None and hasattr(cause, "errors"):
         from wavetrim.service.setting_refusal import describe_limit, say_limit

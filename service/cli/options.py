@@ -30,6 +30,7 @@ import typer
 
 from wavetrim.scheduler.errors import FieldError, PlanError
 from wavetrim.scheduler.options import PlanOptions, check_devices, find_accuracy
+from wavetrim.service.cli.exits import CommandRefused
 
 LOCAL_URL: Final = "http://127.0.0.1:8000"
 """Where `wavetrim serve` listens by default."""
@@ -72,8 +73,8 @@ class SplitOptions:
             in the order of k), library (as NumPy's), float32 or float64 (errors as of that type,
             tensor cores allowed).
         sms (COUNT; all): Multiprocessors that the GPU part may use, from 1.
-        devices (LIST; all): GPUs that may be used: none, or indices such as 0,1. In 0+1 GPU 0
-            computes, and the link of GPU 1 carries a part of the bytes.
+        devices (LIST; all): GPUs that may be used: none, or indices such as 0,1. With 0+1, GPU 0
+            computes, and a part of its bytes goes over the link of GPU 1.
     """
 
     kernel: str = "auto"
@@ -107,7 +108,7 @@ class ProductOptions(SplitOptions):
 
     Product:
         alpha: Factor of the product.
-        beta: Factor of C0; at 0 C0 is not read.
+        beta: Factor of C0; with 0, C0 is not read.
 
     Options:
         verify: Check the product before it is kept.
@@ -117,15 +118,21 @@ class ProductOptions(SplitOptions):
     beta: float = 0.0
     verify: bool = False
 
-    def read(self) -> PlanOptions:
+    def read(self, c: object = None) -> PlanOptions:
         """The options for the planner.
+
+        Args:
+            c: C0, if it is given.
 
         Raises:
             PlanError: One is not valid for any product.
             FieldError: A factor is infinite or NaN.
+            CommandRefused: C0 is needed, and not given.
         """
         plan = SplitOptions.read(self)
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             if not math.isfinite(value):
                 raise FieldError(name, value, "a finite number")
+        if self.beta and c is None:
+            raise CommandRefused(f"--beta is {self.beta:g}, so C0 is needed: --c C0.npy gives it")
         return plan

@@ -1,26 +1,17 @@
 """Seconds, bytes and rates in words: three digits and a unit."""
 
-import math
-
-_MOST_DIGITS = 6
+from wavetrim.scheduler.errors import FieldError
 
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
-def format_seconds(seconds: float, *, apart_seconds: float = 0.0) -> str:
-    """Three significant digits, "12.3 ms"; more if times `apart_seconds` apart need them."""
+def format_seconds(seconds: float) -> str:
+    """Three significant digits: "12.3 ms"."""
     if seconds == 0:
         return "0 s"
     fits = ((size, unit) for size, unit in _SECONDS if seconds >= size * 0.9995)
     size, unit = next(fits, (1e-9, "ns"))
-    rounded = _round(seconds / size)
-    if apart_seconds > 0:
-        least = math.ceil(-math.log10(apart_seconds / size))
-        if least > len(rounded.partition(".")[2]):
-            rounded = (
-                f"{seconds / size:.{min(least, _MOST_DIGITS - len(str(int(seconds / size))))}f}"
-            )
-    return f"{rounded} {unit}"
+    return f"{_round(seconds / size)} {unit}"
 
 
 def format_bytes(count: int) -> str:
@@ -35,14 +26,21 @@ def format_bytes(count: int) -> str:
     raise AssertionError("the last unit takes every size")
 
 
-def read_size(text: str) -> int:
-    """A size such as "2GiB" in bytes; -1 if it is none."""
+def read_size(field: str, text: str) -> int:
+    """A size such as "2GiB" in bytes.
+
+    Raises:
+        FieldError: It is none.
+    """
     from pydantic import ByteSize, TypeAdapter, ValidationError  # plans do without
 
     try:
-        return int(TypeAdapter(ByteSize).validate_python(text))
+        size_bytes = int(TypeAdapter(ByteSize).validate_python(text))
     except ValidationError:
-        return -1
+        size_bytes = -1
+    if not 0 <= size_bytes < 2**63:
+        raise FieldError(field, text, "a size such as 20GiB")
+    return size_bytes
 
 
 def format_gflops(gflops: float) -> str:

@@ -2,10 +2,9 @@
 
 In the order of a job's way:
 
-1. `request` says what a job is asked for, `job` what it is and which states it has; `posting`
-   checks requests (`errors`) and plans them (`plans`); `stacks` says how many products stacks
-   ask for. `table/` keeps jobs as rows, which outlive the process: a job that a restart interrupted
-   runs again.
+1. `request` says what a job is asked for, `job` what it is and which states it has. `posting`
+   checks requests (`errors`) and plans them (`plans`). `table/` keeps jobs as rows, which outlive
+   the process: a job that a restart interrupted runs again.
 2. `dispatch` takes jobs in and is asked about them; `live` has one object for each that has not
    ended. `lifecycle` takes it on its way: those that wait for the results of others come to the
    queue when these have succeeded, and end with them otherwise.
@@ -15,9 +14,9 @@ In the order of a job's way:
 4. `run` takes a job through its tries. A run is in memory at first and in the row after 0.2 s, so
    the row of a short job is written only twice. A job from before the service's start has each try
    written before it begins, since it may be what ended the service.
-5. `work` makes a run ready: `operands` are found in the arena, or read into it while their CRC-32
-   is checked. The engine reads others from their files, which are checked again after the product.
-   The result has memory of its own.
+5. `work` makes a run ready: its `operands` are found in the arena, or read into it while their
+   CRC-32 is checked. The engine reads others from their files, which are checked again after the
+   product. The result has memory of its own.
 6. `lanes/` is the way to the engines, of jobs and of products in one call (`products`). Only the
    smallest do not take it: they are computed at once (`inline`).
 7. While the engine computes, it tells which rows are final, and `storage/matrices/draft.py` hands

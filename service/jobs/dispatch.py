@@ -31,7 +31,8 @@ logger = logging.getLogger(__name__)
 class Dispatcher:
     """Takes jobs in, runs them, and tells waiting callers when they end.
 
-    To be used from one event loop.
+    To be used from one event loop. Where a method takes an `owner`, others' jobs do not exist for
+    it; None stands for everybody.
 
     Args:
         parts: What jobs meet on their way.
@@ -62,7 +63,7 @@ class Dispatcher:
         for job in await run_to_end(self.jobs.requeue_interrupted):
             logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
         # Their tries are counted, as one of them may have ended that service.
-        for job, operands in await run_to_end(self.posting.read_unfinished):
+        for job, operands in await run_to_end(self.posting.read, None):
             self._life.add(self.posting.make_live(job, operands, is_counted=True))
         self._life.start(self._life.predict_anew(self._engine))
         self._life.advance()
@@ -117,7 +118,8 @@ class Dispatcher:
         for live, job in zip(posted, jobs, strict=True):
             live.job = job
             self._life.add(live)
-        self.ends.accept(posted)
+        for job in jobs:
+            self.ends.tell(job)
         self._life.advance()
         return jobs, True
 
@@ -142,13 +144,6 @@ class Dispatcher:
     async def cancel(self, job_id: str, owner: str | None = None) -> Job:
         """Cancel a job: a queued one at once, the running one as soon as the engine lets go.
 
-        Args:
-            job_id: The job.
-            owner: Whose it must be; None for anybody's.
-
-        Returns:
-            The job as it is now.
-
         Raises:
             JobNotFound: There is no job of that id.
             JobStateConflict: The job has succeeded or failed already.
@@ -170,11 +165,6 @@ class Dispatcher:
     async def change_priority(self, job_id: str, priority: int, owner: str | None = None) -> Job:
         """Give a queued job another priority, which counts at once.
 
-        Args:
-            job_id: The job.
-            priority: The new one.
-            owner: Whose it must be; None for anybody's.
-
         Raises:
             JobNotFound: There is no job of that id.
             JobStateConflict: The job runs, or has ended.
@@ -186,18 +176,21 @@ class Dispatcher:
         self.live.update(live, replace(live.job, priority=priority))
         return live.job
 
+    async def get(self, job_id: str, owner: str | None = None) -> Job:
+        """A job as it is now; raises JobNotFound if there is none of that id."""
+        if (job := self.live.find_job(job_id, owner)) is None:
+            job = await run_to_end(self.jobs.get, job_id, owner)
+        return job
+
     async def wait(
         self, job_id: str, *, owner: str | None = None, most_seconds: float | None = None
     ) -> Job:
-        """Wait until a job has finished.
+        """Wait until a job has finished, and return it as it is then.
 
         Args:
             job_id: The job.
-            owner: Whose it must be; None for anybody's.
+            owner: Whose it must be.
             most_seconds: How long to wait; None for as long as it takes.
-
-        Returns:
-            The job as it is now.
 
         Raises:
             JobNotFound: There is no job of that id.
@@ -206,9 +199,7 @@ class Dispatcher:
         clock = asyncio.get_running_loop().time
         until = None if most_seconds is None else clock() + most_seconds
         with self.live.news.listen(job_id=job_id, owner=owner) as listener:
-            job = self.live.find_job(job_id)
-            if job is None or owner not in (None, job.owner):
-                job = await run_to_end(self.jobs.get, job_id, owner)
+            job = await self.get(job_id, owner)
             while not job.state.finished:
                 left_seconds = None if until is None else until - clock()
                 if left_seconds is not None and left_seconds <= 0:

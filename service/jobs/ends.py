@@ -17,7 +17,6 @@ from wavetrim.service.jobs.estimate import (
     Others,
     describe_wait,
     find_ahead,
-    make_group,
 )
 from wavetrim.service.jobs.inline import INLINE_SECONDS
 from wavetrim.service.jobs.job import Job, JobState
@@ -25,7 +24,7 @@ from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.live import LiveJob, LiveJobs
 from wavetrim.service.jobs.order import Waits
-from wavetrim.service.jobs.past import LEAST_AHEAD, Span
+from wavetrim.service.jobs.past import LEAST_AHEAD, Past, Span
 from wavetrim.service.jobs.queue import Queue
 
 KEPT_SECONDS: Final = 0.25
@@ -35,11 +34,8 @@ _MOST_GROUPS: Final = 16
 """Kinds of the caller's products, and of all others', that are looked at; of more, some stand for
 all. Chosen, to bound the time of an answer."""
 
-_BRIEF_SECONDS: Final = 2e-3
-"""Seconds between two ends of jobs that the service computes itself, before it is known; chosen."""
-
-_BRIEF_WEIGHT: Final = 0.05
-"""Weight of the newest of them in their mean; chosen."""
+_INLINE_SECONDS: Final = 2e-3
+"""What a job takes that the service computes itself, before it is known; chosen."""
 
 _MOST_AWAITED: Final = 64
 """Jobs that are looked at for one that waits for their results; chosen, to bound its time."""
@@ -61,23 +57,20 @@ class Ends:
     """
 
     def __init__(self, engines: EngineQueue, live: LiveJobs) -> None:
-        self._engines, self._past = engines, engines.past
-        self._live = live
-        self._brief_seconds = _BRIEF_SECONDS
-        self._last_brief = 0.0
-
-    def accept(self, jobs: Sequence[LiveJob]) -> None:
-        """Remember what is told of jobs that were just accepted."""
-        for one in jobs:
-            if one.attempt.queue is not None:
-                self._look(one)
+        self._engines, self._live = engines, live
+        # What the service computes itself takes as long as commits, and all else as long as its
+        # product; so the answers about both are not off alike.
+        self._pasts = {True: Past(_INLINE_SECONDS), False: engines.past}
 
     def foresee(self, candidate: Attempt) -> Expected:
         """What would be told of a product if it were posted now."""
         return self._find(candidate, candidate.predicted_seconds <= INLINE_SECONDS).expected
 
     def tell(self, job: Job) -> Expected | None:
-        """When a job begins and ends; None if it has ended, or is not known here."""
+        """When a job begins and ends; None if it has ended, or is not known here.
+
+        The first answer about a job that waits is remembered, to learn from it.
+        """
         one = self._live.find(job.id)
         if one is None or job.state.finished:
             return None
@@ -105,7 +98,7 @@ class Ends:
                 begins = Span(*map(max, begins, told.ends))
         begins = _delay(begins, own_seconds)
         results = "result of 1 job" if len(before) == 1 else f"results of {len(before)} jobs"
-        reason = f"waits for the {results}{self._note}"
+        reason = f"waits for the {results}{_note(self._pasts[False])}"
         ends = _delay(begins, max(LEAST_AHEAD, job.attempt.predicted_seconds))
         return Expected(len(before), begins, ends, reason)
 
@@ -121,18 +114,18 @@ class Ends:
         first_try = job.state is JobState.SUCCEEDED and job.attempts == 1
         if not first_try or begun_at is None or ended_at is None:
             return
-        if one.is_inline:
-            gap = ended_at - max(self._last_brief, attempt.since)
-            self._brief_seconds += _BRIEF_WEIGHT * (max(0.0, gap) - self._brief_seconds)
-            self._last_brief = ended_at
-        elif attempt.ended_at is not None:
-            self._past.learn_trail(attempt.kind, ended_at - attempt.ended_at)
-        if one.told is None:
+        past, told = self._pasts[one.is_inline], one.told
+        computed_at = begun_at if one.is_inline else attempt.ended_at
+        if computed_at is not None:
+            past.learn_trail(attempt.kind, ended_at - computed_at)
+        if told is None:
             return
-        told = one.told
-        if not told.ahead_seconds and not one.is_inline:
-            self._past.learn_lead(begun_at - told.at)
-        self._past.learn_end((told.at, told.begin, told.end), begun=begun_at, ended=ended_at)
+        if not told.before:
+            past.learn_lead(begun_at - told.at)
+        elif one.is_inline:
+            each_seconds = (ended_at - told.at) / (told.before + 1)
+            past.learn_run(attempt.kind, attempt.predicted_seconds, each_seconds)
+        past.learn_end((told.at, told.begin, told.end), begun=begun_at, ended=ended_at)
 
     def _look(self, one: LiveJob) -> Expected:
         """Find an answer anew; the first one is what was told, unless no engine was there yet."""
@@ -142,44 +135,46 @@ class Ends:
         one.answer = answer
         return answer.expected
 
-    def _find(self, job: Attempt, is_brief: bool) -> Answer:
+    def _find(self, job: Attempt, is_inline: bool) -> Answer:
         """The answer about a job that waits."""
-        now, past = read_clock(), self._past
-        if is_brief:
-            queue, running = self._live.brief, list[Attempt]()
-            left_seconds = self._brief_seconds * sum(one.is_inline for one in self._live.running)
-            lead, seconds = 0.0, self._brief_seconds
+        now, past, running = read_clock(), self._pasts[is_inline], list[Attempt]()
+        seconds = past.find_seconds(job.kind, job.predicted_seconds)
+        if is_inline:
+            queue, count = self._live.inline_queue, sum(one.is_inline for one in self._live.running)
+            left_seconds, seconds = count * seconds, 0.0
         else:
             queue, running = self._engines.queue, self._engines.list_running()
+            count = len(running)
             left_seconds = sum(self._find_left(attempt, now) for attempt in running)
-            lead, seconds = past.find_lead(), past.find_seconds(job.kind, job.predicted_seconds)
-            seconds += past.find_trail(job.kind)
-        ahead = self._find_ahead(job, queue, left_seconds, now=now, abreast=_count_abreast(running))
-        begin = now + max(ahead.seconds, lead)
-        end = begin + seconds
+        ahead = self._find_ahead(
+            job, queue, past, left_seconds, now=now, abreast=_count_abreast(running)
+        )
+        before = ahead.own + ahead.others + count
+        begin = now + max(ahead.seconds, past.find_lead())
+        end = begin + seconds + past.find_trail(job.kind)
         own = ahead.own + sum(attempt.caller == job.caller for attempt in running)
         reason = "waits for the engine, which starts"
         if self._engines.is_ready:
-            all_ = ahead.own + ahead.others + len(running)
-            reason = describe_wait(own, all_ - own, self._engines.devices)
+            others = ahead.own + ahead.others + len(running) - own
+            reason = describe_wait(own, others, self._engines.devices)
         spans = past.calibrate(now, begin, end)
-        expected = Expected(ahead.own + ahead.others, *spans, reason + self._note)
-        return Answer(now, ahead.seconds, begin, end, expected)
+        expected = Expected(ahead.own + ahead.others, *spans, reason + _note(past))
+        return Answer(now, before, begin, end, expected)
 
     def _find_ahead(
-        self, job: Waits, queue: Queue, left_seconds: float, *, now: float, abreast: int
+        self, job: Waits, queue: Queue, past: Past, left_seconds: float, *, now: float, abreast: int
     ) -> Ahead:
         callers = [caller for caller in queue.callers if caller != job.caller]
         times = -(-len(callers) // _MOST_GROUPS) or 1
         looked = callers[::times]
         most = _MOST_GROUPS // max(1, len(looked))
         others = [
-            Others(queue.find_served(caller), self._list_groups(queue, caller, most), times)
+            Others(queue.find_served(caller), _list_groups(queue, caller, past, most), times)
             for caller in looked
         ]
         return find_ahead(
             job,
-            self._list_groups(queue, job.caller, _MOST_GROUPS),
+            _list_groups(queue, job.caller, past, _MOST_GROUPS),
             others,
             served_seconds=queue.find_served(job.caller),
             now=now,
@@ -187,48 +182,46 @@ class Ends:
             abreast=abreast,
         )
 
-    def _list_groups(self, queue: Queue, caller: str, most: int) -> list[Group]:
-        """What waits of a caller, in at most some groups."""
-        kinds = queue.list_kinds(caller)
-        step = -(-len(kinds) // most) or 1
-        groups = []
-        for attempts in kinds[::step]:
-            seconds = self._brief_seconds
-            if queue is not self._live.brief:
-                first = attempts[0]
-                seconds = self._past.find_seconds(first.kind, first.predicted_seconds)
-            groups.append(make_group(attempts, seconds, step))
-        return sorted(groups, key=_find_stretch)
-
     def _find_left(self, attempt: Attempt, now: float) -> float:
         """What is left of a product that runs; a late one goes on for as long as it is late."""
-        seconds = self._past.find_seconds(attempt.kind, attempt.predicted_seconds)
+        seconds = self._pasts[False].find_seconds(attempt.kind, attempt.predicted_seconds)
         began_at = attempt.begun_at or attempt.sent_at or now
         return max(LEAST_AHEAD, abs(seconds - (now - began_at)))
 
     def _tell_running(self, one: LiveJob, now: float, started_at: float) -> Expected:
         """The answer about a job that runs, or whose result is written."""
-        attempt = one.attempt
-        trail = self._past.find_trail(attempt.kind)
+        attempt, past = one.attempt, self._pasts[one.is_inline]
         if one.is_inline:
-            end, reason = now + self._brief_seconds, "is computed by the service itself"
+            end, reason = now, "is computed by the service itself"
         elif attempt.ended_at is not None:
-            end, reason = attempt.ended_at + trail, "its result is being written"
+            end, reason = attempt.ended_at, "its result is being written"
         else:
             left = self._find_left(attempt, now)
-            end, reason = now + left + trail, f"runs on {self._engines.devices}"
-        _, ends = self._past.calibrate(now, now, end)
+            end, reason = now + left, f"runs on {self._engines.devices}"
+        end += past.find_trail(attempt.kind)
+        _, ends = past.calibrate(now, now, end)
         begins = Span(started_at, started_at, started_at)
-        return Expected(0, begins, ends, reason + self._note)
+        return Expected(0, begins, ends, reason + _note(past))
 
-    @property
-    def _note(self) -> str:
-        return _YOUNG if self._past.is_young else ""
+
+def _list_groups(queue: Queue, caller: str, past: Past, most: int) -> list[Group]:
+    """What waits of a caller, in at most some groups."""
+    kinds = queue.list_kinds(caller)
+    step = -(-len(kinds) // most) or 1
+    groups = []
+    for attempts in kinds[::step]:
+        seconds = past.find_seconds(attempts[0].kind, attempts[0].predicted_seconds)
+        groups.append(Group(attempts, seconds, step))
+    return sorted(groups, key=_find_stretch)
 
 
 def _count_abreast(running: Sequence[Attempt]) -> int:
     """How many products run at once: those that wait at an engine for its devices do not."""
     return max(1, sum(attempt.begun_at is not None for attempt in running))
+
+
+def _note(past: Past) -> str:
+    return _YOUNG if past.is_young else ""
 
 
 def _delay(span: Span, seconds: float) -> Span:

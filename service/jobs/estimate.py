@@ -1,21 +1,22 @@
 """What goes before a job, and what is told of it. Pure.
 
 Let the job begin at T. Of its own caller's products those go first whose ratio (`order`) is higher
-at T than the job's. Of every other caller's it is the shortest ones, until that caller was served
-as much as the job's will have been:
+at T than the job's. Of every other caller the shortest products go first, until that caller has
+been served for as long as the job's caller will have been at T:
 
     own(T)    = Σ seconds of own products with ratio(T) > the job's ratio(T)
     others(T) = Σ over callers: Σ seconds, until served ≥ served(own caller) + own(T)
     T         = now + (left + own(T) + others(T)) / abreast
 
 *left* are the seconds that are left of what runs, *abreast* is how many products run at once. T is
-on both sides: it is put in again until it changes little. Then, with what was learned (`past`),
+on both sides, so it is computed again from itself until it changes little. Then, with what was
+learned (`past`),
 
     begin     = max(T, now + lead)
     end       = begin + seconds + trail
 
 What comes later and goes first is not foreseen. The ratios by which earlier answers were off tell
-how much that matters, and widen the interval.
+how much that matters: the interval is as wide as they say.
 """
 
 import math
@@ -29,38 +30,30 @@ from wavetrim.service.jobs.order import LEAST_SECONDS, PRIORITY_DOUBLES, Waits, 
 from wavetrim.service.jobs.past import Span
 
 _MOST_ROUNDS: Final = 3
-"""How often T is put in; chosen: it changes little after that."""
+"""How often T is computed; chosen: it changes little after that."""
 
 _age = attrgetter("since")
 
 
 class Group(NamedTuple):
-    """Products of a caller that are alike.
+    """Products of a caller that have prediction and priority in common.
 
     Attributes:
         waiting: The products, the oldest first.
-        predicted_seconds: How long each should take, by its plan.
-        priority: Of each.
-        stretch: Predicted seconds as the order weighs them: of equal age the lower one goes first.
         seconds: How long each should take, by what was measured.
         times: How many such groups it stands for.
     """
 
     waiting: Sequence[Waits]
-    predicted_seconds: float
-    priority: int
-    stretch: float
     seconds: float
-    times: int
+    times: int = 1
 
-
-def make_group(waiting: Sequence[Waits], seconds: float, times: int = 1) -> Group:
-    """A group of products with the same prediction and priority."""
-    predicted, priority = waiting[0].predicted_seconds, waiting[0].priority
-    stretch = max(LEAST_SECONDS, predicted)
-    if priority:
-        stretch /= 2 ** (priority / PRIORITY_DOUBLES)
-    return Group(waiting, predicted, priority, stretch, seconds, times)
+    @property
+    def stretch(self) -> float:
+        """Predicted seconds as the order weighs them: of equal age the lower one goes first."""
+        first = self.waiting[0]
+        seconds = max(LEAST_SECONDS, first.predicted_seconds)
+        return seconds / 2 ** (first.priority / PRIORITY_DOUBLES) if first.priority else seconds
 
 
 class Others(NamedTuple):
@@ -82,9 +75,9 @@ class Ahead:
     """What goes before a job.
 
     Attributes:
-        own: Products of its caller's that wait.
-        others: Products of other callers that wait.
-        seconds: How long all of that and the rest of what runs should take.
+        own: Waiting products of its caller that go first.
+        others: Those of other callers.
+        seconds: How long all of these, and the rest of what runs, should take.
     """
 
     own: int
@@ -133,10 +126,11 @@ def _count_own(job: Waits, groups: Iterable[Group], begin: float) -> tuple[int, 
     ratio = find_ratio(job, begin)
     count, seconds = 0, 0.0
     for group in groups:
-        if group.predicted_seconds == job.predicted_seconds and group.priority == job.priority:
+        first = group.waiting[0]
+        if first.predicted_seconds == job.predicted_seconds and first.priority == job.priority:
             since = job.since
         else:  # solved for the `since` with which both ratios are equal
-            since = begin + max(LEAST_SECONDS, group.predicted_seconds) - ratio * group.stretch
+            since = begin + max(LEAST_SECONDS, first.predicted_seconds) - ratio * group.stretch
         before = group.times * bisect_left(group.waiting, since, key=_age)
         count += before
         seconds += before * group.seconds
@@ -177,18 +171,18 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was found of a job that waits, before it was corrected by what was learned, and after.
+    """What was found of a job that waits, and what was told of it.
 
     Attributes:
         at: When that was, UTC seconds.
-        ahead_seconds: How long what goes before it should take.
+        before: How many products go before it, or run.
         begin: When it should begin.
         end: When it should end.
         expected: What is told of it.
     """
 
     at: float
-    ahead_seconds: float
+    before: int
     begin: float
     end: float
     expected: Expected

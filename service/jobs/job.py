@@ -128,32 +128,6 @@ class Job:
             plan=None,
         )
 
-    def succeed(
-        self,
-        result: str,
-        *,
-        plan: dict[str, Any],
-        timings: dict[str, float | None],
-        verification: dict[str, Any] | None,
-    ) -> "Job":
-        """The job as it succeeds with the id of its result."""
-        return replace(
-            self,
-            state=JobState.SUCCEEDED,
-            progress=1.0,
-            rows_done=None,
-            result=result,
-            plan=plan,
-            timings=timings,
-            verification=verification,
-        )
-
-    def show_running(self, row: "Job") -> "Job":
-        """The job of a row; if it is this one and has not ended, as it is known here."""
-        if row.id != self.id or row.state.finished:
-            return row
-        return replace(self, cancel_requested=row.cancel_requested)
-
 
 UNFINISHED: Final = (JobState.QUEUED, JobState.RUNNING)
 """States of a row whose job has not ended. While the service runs, the row of a running job may

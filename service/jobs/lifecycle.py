@@ -1,16 +1,16 @@
 """A job's way while it lives: it waits for operands, is queued, runs, and ends.
 
 What changes the rows of jobs that wait for others is the transaction in which these end
-(`table/ending.py`). So after each end the rows of those that wait for it are read.
+(`table/changes.py`). So after each end the rows of those that wait for it are read.
 """
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -28,6 +28,9 @@ from wavetrim.service.telemetry.trace import trace_parent
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 INLINE_RUNS: Final = 64
 """Jobs at a time that the service computes itself. Chosen: what is written together shares a
@@ -98,9 +101,9 @@ class Lifecycle:
     def _enter_queue(self, live: LiveJob) -> None:
         """Let a job wait in its queue: the service computes the smallest itself."""
         attempt = live.attempt
-        is_brief = attempt.predicted_seconds <= INLINE_SECONDS
-        live.is_inline = is_brief and live.task is None and self._inline.takes(attempt.request)
-        (self._live.brief if live.is_inline else self._engines.queue).add(attempt)
+        is_short = attempt.predicted_seconds <= INLINE_SECONDS
+        live.is_inline = is_short and live.task is None and self._inline.takes(attempt.request)
+        (self._live.inline_queue if live.is_inline else self._engines.queue).add(attempt)
 
     async def look_at(self, ids: Collection[str]) -> None:
         """Those of some jobs that wait for others: do they have all operands, or have ended?"""
@@ -119,12 +122,7 @@ class Lifecycle:
 
     async def read(self, ids: Collection[str]) -> list[tuple[Job, Operands | None]]:
         """Some jobs and their operands, as soon as the database answers."""
-        while True:
-            try:
-                return await run_to_end(self._posting.read, ids)
-            except SQLAlchemyError:
-                logger.exception("%d jobs cannot be read yet", len(ids))
-                await asyncio.sleep(PAUSE_SECONDS)
+        return await _insist(self._posting.read, ids)
 
     async def predict_anew(self, engine: Engine) -> None:
         """Plan the jobs that wait for the engine to start, once it has."""
@@ -143,10 +141,10 @@ class Lifecycle:
         """Begin the jobs that are next in the queues."""
         if not self.may_begin:
             return
-        brief = self._live.brief
-        while brief and self._live.count_running(is_inline=True) < INLINE_RUNS:
-            (attempt,) = brief.list_first(1)
-            brief.begin(attempt)
+        inline = self._live.inline_queue
+        while inline and self._live.count_inline() < INLINE_RUNS:
+            (attempt,) = inline.list_first(1)
+            inline.begin(attempt)
             attempt.on_wanted()
         engines = self._engines
         for attempt in engines.queue.list_first(max(1, engines.most_runs - engines.running)):
@@ -189,15 +187,10 @@ class Lifecycle:
 
         After a database error the job is tried again; any other error is a fault of the service.
         """
-        while True:
-            try:
-                if isinstance(error, SQLAlchemyError):
-                    return await run_to_end(self._jobs.break_off, job, counts=True)
-                message = "an unexpected error; the service's log has the details"
-                return await run_to_end(self._jobs.fail, job, "internal", message)
-            except SQLAlchemyError:
-                logger.exception("job %s cannot be ended yet", job.id)
-                await asyncio.sleep(PAUSE_SECONDS)
+        if isinstance(error, SQLAlchemyError):
+            return await _insist(self._jobs.break_off, job, counts=True)
+        message = "an unexpected error; the service's log has the details"
+        return await _insist(self._jobs.fail, job, "internal", message)
 
     def cancel(self, job: Job) -> None:
         """The row of a job says that it is cancelled, or is to be."""
@@ -219,17 +212,16 @@ class Lifecycle:
 
         Args:
             live: The job.
-            ended: The job as it has ended; None if it had ended before its run.
+            ended: The job as it has ended; None if its run found it ended: its row says how.
         """
         if self._live.find(live.job.id) is not live:
             return  # it was cancelled, and told so
         if ended is None:
             self.start(self._find_end(live))
             return
-        self._live.remove(live)
         self._ends.learn(live, ended)
         self._record(live, ended)
-        self._live.news.tell(ended)
+        self._live.end(live, ended)
         if followers := self._jobs.endings.take(ended.id):
             self.start(self.look_at(followers))
 
@@ -248,3 +240,13 @@ class Lifecycle:
             self._metrics.record_success(job.timings, job.plan)
         else:
             self._metrics.record_end(job.state)
+
+
+async def _insist(work: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
+    """Do something with the database, again until that answers."""
+    while True:
+        try:
+            return await run_to_end(work, *args, **named)
+        except SQLAlchemyError:
+            logger.exception("the database does not answer")
+            await asyncio.sleep(PAUSE_SECONDS)

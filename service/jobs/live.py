@@ -1,4 +1,4 @@
-"""The jobs that have not ended, as the process has them: one object a job.
+"""The jobs that have not ended, as the process knows them: one object a job.
 
 A live job waits for the results of others, is queued, is brought into memory, runs, and has its
 result written.
@@ -42,13 +42,13 @@ class LiveJob:
             the service at once would otherwise be tried for ever.
         is_inline: Whether the service computes it itself, without an engine.
         task: Brings it into memory and runs it, once it was taken from the queue.
-        is_computed: Whether no engine will have it any more.
-        has_try: Whether its next try was written before it begins.
+        is_computed: Whether its product is computed: its result is being written.
+        has_try: Whether its next try is counted already, as it was written before it begins.
         is_stopped: Whether it is to end as soon as the engine lets go of it.
         failure: Kind and message that it is to fail with then; None if it was cancelled.
         writing: Writes that its try has begun, if that is slow.
-        told: What was told when it was accepted; None if that was nothing.
-        answer: The last answer about its end.
+        told: The first answer about its end, from which is learned; None if no engine was ready.
+        answer: The last answer.
         deadline: Ends it at its deadline.
         timeout: Ends it when it has run for as long as it may.
     """
@@ -79,20 +79,20 @@ class LiveJobs:
     """All live jobs, by their ids. To be used from one event loop.
 
     Args:
-        begun: Is kept up to date: the jobs that have begun, for those who read rows.
+        jobs: Reads rows, and is told which jobs have begun and ended since.
         news: Hears of each change.
 
     Attributes:
         news: As given.
-        brief: The queue of the jobs that the service computes itself: they take no device.
+        inline_queue: Of the jobs that the service computes itself: they take no device.
         running: Those that were taken from a queue.
     """
 
-    def __init__(self, begun: dict[str, Job], news: JobNews) -> None:
+    def __init__(self, jobs: "JobStore", news: JobNews) -> None:
         self._jobs: dict[str, LiveJob] = {}
         self._queued: Counter[str] = Counter()
-        self._begun, self.news = begun, news
-        self.brief = Queue()
+        self._rows, self.news = jobs, news
+        self.inline_queue = Queue()
         self.running: set[LiveJob] = set()
 
     def __iter__(self) -> Iterator[LiveJob]:
@@ -114,10 +114,14 @@ class LiveJobs:
         """A job; None if it has ended, or is unknown."""
         return self._jobs.get(job_id)
 
-    def find_job(self, job_id: str) -> Job | None:
-        """A job as it is now; None if it has ended, or is unknown."""
+    def find_job(self, job_id: str, owner: str | None = None) -> Job | None:
+        """A job of an owner as it is now, from memory; None if only its row tells that.
+
+        A job may also have ended a while ago, or wait for others: their ends change its row first.
+        """
         live = self._jobs.get(job_id)
-        return None if live is None else live.job
+        job = self._rows.ended.find(job_id) if live is None else live.job
+        return job if job and owner in (None, job.owner) and not job.awaited else None
 
     def add(self, live: LiveJob) -> None:
         """A job was accepted."""
@@ -130,12 +134,18 @@ class LiveJobs:
             self.reserve(job.owner, -1)
         live.job = job
         if live.has_begun:
-            self._begun[job.id] = job
+            self._rows.running[job.id] = job
         self.news.tell(job)
+
+    def end(self, live: LiveJob, ended: Job) -> None:
+        """A job has ended: tell those who wait for that."""
+        self.remove(live)
+        self._rows.ended.keep(ended.id, ended)
+        self.news.tell(ended)
 
     def remove(self, live: LiveJob) -> None:
         """A job has ended, or begins another life."""
-        self._begun.pop(live.job.id, None)
+        self._rows.running.pop(live.job.id, None)
         for timer in (live.deadline, live.timeout):
             if timer is not None:
                 timer.cancel()
@@ -152,13 +162,9 @@ class LiveJobs:
         if not self._queued[owner]:
             del self._queued[owner]
 
-    def count_running(self, *, is_inline: bool) -> int:
-        """How many were taken from the queue and not computed yet.
-
-        Args:
-            is_inline: Whether to count those that the service computes itself, or all others.
-        """
-        return sum(one.is_inline == is_inline and not one.is_computed for one in self.running)
+    def count_inline(self) -> int:
+        """How many the service has begun to compute itself, and not computed yet."""
+        return sum(one.is_inline and not one.is_computed for one in self.running)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,11 @@
 
        r = (ended − accepted) / (told − accepted)
 
-   The next answers are corrected by the median of the last 60 ratios, and lie with 90% between
-   their 5% and 95% quantiles. This is split conformal prediction (V. Vovk and others, 2005), which
-   supposes only that the next job is like the last ones. Before there are 19, too few for 90%, an
-   interval reaches from a fourth of the time to four times. When a job begins is corrected so, too,
-   by
+   The next ones lie with 90% between the 5% and 95% quantiles of the last 60 ratios. This is split
+   conformal prediction (V. Vovk and others, 2005), which supposes only that the next job is like
+   the last ones. An answer outside of its interval is moved to the interval's end. Before there are
+   19 ratios, too few for 90%, an interval reaches from a fourth of the time to four times. When a
+   job begins lies between quantiles, too, those of
 
        (begun − told begin) / (told end − accepted)
 """
@@ -59,7 +59,7 @@ def find_kind(m: int, n: int, k: int, dtype: str, devices: str | None) -> Kind:
 
 
 class Span(NamedTuple):
-    """What is not sure, such as a time: its median, and where it lies with 90%."""
+    """What is not sure, such as a time: what it should be, and where it lies with 90%."""
 
     at: float
     low: float
@@ -94,25 +94,30 @@ class Lately:
             return self._sorted[middle]
         return (self._sorted[middle - 1] + self._sorted[middle]) / 2 if middle else default
 
-    def describe(self) -> Span:
-        """The median, and where the next value lies with 90%; from at least `LEAST_ENDS`."""
-        low = math.floor(0.05 * (len(self) + 1) + 1e-9) - 1
-        return Span(self.find_middle(0.0), self._sorted[low], self._sorted[-1 - low])
+    def enclose(self, value: float) -> Span:
+        """Where the next value lies with 90%, and what of that is nearest to a given one.
+
+        Of at least `LEAST_ENDS` values.
+        """
+        edge = math.floor(0.05 * (len(self) + 1) + 1e-9) - 1
+        low, high = self._sorted[edge], self._sorted[-1 - edge]
+        return Span(min(max(value, low), high), low, high)
 
 
-class _Known:
-    """What is known of a kind: factors of predictions, and trails."""
-
-    def __init__(self) -> None:
-        self.factors, self.trails = Lately(), Lately()
+_ByKind = LastUsed[Kind | None, Lately]
+"""What was measured of each kind; with the key None, of all."""
 
 
 class Past:
-    """What is known, by kind and of all jobs. To be used from one event loop."""
+    """What is known, by kind and of all jobs. To be used from one event loop.
 
-    def __init__(self) -> None:
-        self._kinds = LastUsed[Kind, _Known](_MOST_KINDS)
-        self._all = _Known()
+    Args:
+        least_seconds: Least time that a product takes, unless it is known to take less.
+    """
+
+    def __init__(self, least_seconds: float = LEAST_SECONDS) -> None:
+        self._least_seconds = least_seconds
+        self._factors, self._trails = _ByKind(_MOST_KINDS), _ByKind(_MOST_KINDS)
         self._shifts, self._ratios = Lately(_MOST_ENDS), Lately(_MOST_ENDS)
         self._leads = Lately()
 
@@ -123,9 +128,7 @@ class Past:
 
     def learn_run(self, kind: Kind, predicted_seconds: float, seconds: float) -> None:
         """A product took some seconds on its devices."""
-        factor = seconds / max(LEAST_SECONDS, predicted_seconds)
-        for known in (self._find(kind), self._all):
-            known.factors.add(factor)
+        _add(self._factors, kind, seconds / max(self._least_seconds, predicted_seconds))
 
     def learn_lead(self, seconds: float) -> None:
         """A job that had nothing ahead of it began so long after it was accepted."""
@@ -133,8 +136,7 @@ class Past:
 
     def learn_trail(self, kind: Kind, seconds: float) -> None:
         """A job ended so long after its product."""
-        for known in (self._find(kind), self._all):
-            known.trails.add(seconds)
+        _add(self._trails, kind, seconds)
 
     def learn_end(self, told: tuple[float, float, float], *, begun: float, ended: float) -> None:
         """A job has ended, of which something was told.
@@ -151,34 +153,37 @@ class Past:
 
     def find_seconds(self, kind: Kind, predicted_seconds: float) -> float:
         """How long a product should take on its devices."""
-        known = self._kinds.find(kind)
-        factors = known.factors if known and known.factors else self._all.factors
-        return max(LEAST_SECONDS, predicted_seconds) * factors.find_middle(1.0)
+        factor = _find_middle(self._factors, kind, 1.0)
+        return max(self._least_seconds, predicted_seconds) * factor
 
     def find_lead(self) -> float:
         """How long it takes until a job begins that has nothing ahead of it."""
-        return self._leads.find_middle(LEAST_AHEAD)
+        return self._leads.find_middle(max(LEAST_AHEAD, self._least_seconds))
 
     def find_trail(self, kind: Kind) -> float:
         """How long it takes from the end of a product to that of its job."""
-        known = self._kinds.find(kind)
-        trails = known.trails if known and known.trails else self._all.trails
-        return trails.find_middle(0.0)
+        return _find_middle(self._trails, kind, 0.0)
 
     def calibrate(self, now: float, begin: float, end: float) -> tuple[Span, Span]:
         """What is told of a job that should begin and end at some times: when it does so."""
         seconds, ahead = max(LEAST_AHEAD, end - now), begin - now
         shifts, ratios = Span(0.0, -ahead, _WIDE * ahead - ahead), Span(1.0, 1 / _WIDE, _WIDE)
         if not self.is_young:
-            ratios = self._ratios.describe()
-            shifts = Span(*(seconds * shift for shift in self._shifts.describe()))
+            ratios = self._ratios.enclose(1.0)
+            shifts = Span(*(seconds * shift for shift in self._shifts.enclose(0.0)))
         ends = Span(*(now + seconds * ratio for ratio in ratios))
         # A job begins from now on, and before it ends.
         pairs = zip(shifts, ends, strict=True)
         return Span(*(min(latest, max(now, begin + shift)) for shift, latest in pairs)), ends
 
-    def _find(self, kind: Kind) -> _Known:
-        known = self._kinds.find(kind)
-        if known is None:
-            self._kinds.keep(kind, known := _Known())
-        return known
+
+def _add(values: _ByKind, kind: Kind, value: float) -> None:
+    for one in (kind, None):
+        if (lately := values.find(one)) is None:
+            values.keep(one, lately := Lately())
+        lately.add(value)
+
+
+def _find_middle(values: _ByKind, kind: Kind, default: float) -> float:
+    lately = values.find(kind) or values.find(None)
+    return lately.find_middle(default) if lately else default

@@ -20,11 +20,11 @@ from wavetrim.service.jobs.operands import (
     check_operands,
     find_operand,
     find_result,
+    find_stack,
     list_ids,
 )
 from wavetrim.service.jobs.request import JobOperand, JobRequest, make_product
-from wavetrim.service.jobs.stacks import find_stack
-from wavetrim.service.jobs.table.adding import find_key
+from wavetrim.service.jobs.table.changes import find_key
 from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.telemetry.trace import trace_parent
@@ -32,7 +32,7 @@ from wavetrim.service.tenants.tenant import Tenant
 from wavetrim.service.threads import run_to_end
 
 _GONE: Final = (Operand(0, 0, 0, 0, "float32"),) * 2 + (None,)
-"""In place of operands that are gone, which the job's run will find."""
+"""Stands for operands that are gone: the job's run will find that, and fail."""
 
 
 class Posting:
@@ -160,15 +160,9 @@ class Posting:
         )  # fmt: skip
         return LiveJob(job, attempt, operands, is_counted)
 
-    def read_unfinished(self) -> list[tuple[Job, Operands | None]]:
-        """All jobs that an earlier service has left, and their operands, if all are there."""
-        return self._find_operands(self._jobs.list_unfinished())
-
-    def read(self, ids: Collection[str]) -> list[tuple[Job, Operands | None]]:
-        """Some jobs, by their ids, and their operands, if all are there."""
-        return self._find_operands(list(self._jobs.find(ids).values()))
-
-    def _find_operands(self, jobs: Sequence[Job]) -> list[tuple[Job, Operands | None]]:
+    def read(self, ids: Collection[str] | None) -> list[tuple[Job, Operands | None]]:
+        """Some jobs, and their operands, if all are there; None for all that have not ended."""
+        jobs = self._jobs.list_unfinished() if ids is None else self._jobs.find(ids).values()
         found = self._matrices.find({one for job in jobs for one in list_ids(job)})
         return [(job, _find_all(job, found)) for job in jobs]
 

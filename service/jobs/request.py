@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.service.clock import read_time
-from wavetrim.service.jobs.stacks import fold
+from wavetrim.service.jobs.operands import fold
 from wavetrim.service.option_fields import ProductOptions
 
 EXAMPLE_ID: Final = "0b8d3a6f5c2e4f1d9a7b6c5d4e3f2a1b"

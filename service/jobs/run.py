@@ -22,7 +22,7 @@ from wavetrim.service.jobs.job import MOST_TRIES, Job
 from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.live import JobParts, LiveJob
 from wavetrim.service.jobs.operands import find_matrices
-from wavetrim.service.jobs.table.ending import Success
+from wavetrim.service.jobs.table.changes import Success
 from wavetrim.service.jobs.work import Work, check_files, find_changed, prepare
 from wavetrim.service.storage.database.shared_commits import Together
 from wavetrim.service.storage.errors import StorageFailed, StorageFull
@@ -210,7 +210,7 @@ class Runner:
         """Write the next try before it begins; False if the job was cancelled meanwhile."""
         self._live.update(live, live.job.begin_try(read_clock()))
         live.has_try = True
-        return await self._write(live)
+        return await run_to_end(self._jobs.keep_run, live.job) is not None
 
     def _write_slow(self, live: LiveJob) -> None:
         """Have it written that a try has begun, once it has run for a while.
@@ -225,20 +225,16 @@ class Runner:
 
     async def _write_or_stop(self, live: LiveJob) -> None:
         try:
-            if not await self._write(live):
+            if await run_to_end(self._jobs.keep_run, live.job) is None:
                 self.stop(live)
         except SQLAlchemyError:
             logger.exception("job %s: its begin could not be written", live.job.id)
             live.writing = None  # the next look tries again
 
-    async def _write(self, live: LiveJob) -> bool:
-        """Write how far the job has come; False if it was cancelled before it began."""
-        return await run_to_end(self._jobs.keep_run, live.job) is not None
-
     async def _succeed(self, live: LiveJob, work: Work, message: Mapping[str, Any]) -> Job | None:
         """Publish the product and end the job, both or neither."""
         done = {name: message[name] for name in ("plan", "timings", "verification")}
-        success = Success(live.job.succeed(work.draft.matrix.id, **done))
+        success = Success(replace(live.job, result=work.draft.matrix.id, **done))
         try:
             await work.draft.write_rest()
             work.is_handed_over = True  # whatever happens now, that ends the draft

@@ -11,9 +11,8 @@ from typing import Final
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.service.jobs.job import Job
-from wavetrim.service.jobs.operands import Operands, find_matrices
+from wavetrim.service.jobs.operands import Operands, find_matrices, find_stack
 from wavetrim.service.jobs.request import make_product
-from wavetrim.service.jobs.stacks import find_stack
 from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.file_checks import FileChecks, Signature
 from wavetrim.service.storage.matrices.matrices import MatrixStore

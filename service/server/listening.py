@@ -69,8 +69,8 @@ def _tell_way_out(error: OSError) -> str:
     by_make = bool(os.environ.get("MAKELEVEL"))
     if error.errno in (errno.EADDRINUSE, errno.EACCES):
         if by_make:
-            return "`WAVETRIM_PORT=9000 make serve` takes another port, 0 one that is free"
-        return "--port names another one, 0 takes one that is free"
+            return "`WAVETRIM_PORT=9000 make serve` takes another port, WAVETRIM_PORT=0 a free one"
+        return "--port 9000 takes another port, --port 0 a free one"
     option = "WAVETRIM_HOST" if by_make else "--host"
     return f"{option} takes an address of this machine, or 0.0.0.0 for all of them"
 

@@ -59,7 +59,7 @@ _INSTRUMENTED: Final = (
     "wavetrim.service.api.wire",
     "wavetrim.service.option_fields",
     "wavetrim.service.cursor",
-    "wavetrim.service.jobs.table.listing",
+    "wavetrim.service.jobs.table.rows",
     "wavetrim.service.jobs.operands",
     "wavetrim.service.storage.matrices.npy",
 )

@@ -91,7 +91,7 @@ def make_parts(folder: Path, *, watch: Watch | None = None, **settings: Any) -> 
     engine.on_ready = engines.advance
     inline = InlineProducts(plans, chosen.kernel_cache_dir)
     job_parts = JobParts(
-        jobs=jobs, live=LiveJobs(jobs.running, JobNews()), matrices=matrices, engine=engine,
+        jobs=jobs, live=LiveJobs(jobs, JobNews()), matrices=matrices, engine=engine,
         engines=engines, inline=inline, plans=plans, settings=chosen, metrics=metrics,
     )  # fmt: skip
     products = Products(job_parts)

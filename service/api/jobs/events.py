@@ -25,7 +25,6 @@ from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.estimate import Expected
 from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.news import Listener
-from wavetrim.service.threads import run_to_end
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=BodyRoute)
 
@@ -121,7 +120,7 @@ async def follow_job(call: Call, job_id: JobId) -> None:
         parts.streams.take(tenant.name),
         parts.news.listen(job_id=job_id, owner=tenant.sees) as listener,
     ):
-        job = await run_to_end(parts.jobs.get, job_id, tenant.sees)
+        job = await parts.dispatcher.get(job_id, tenant.sees)
         if job.state.finished and call.headers.get("last-event-id") == _LAST:
             await call.answer(Response(status_code=204))
             return
@@ -185,7 +184,8 @@ class _Story:
         if self.job is None:
             looked = self._dispatcher.live.list_next(self._owner, _MOST_MOVED)
         else:
-            looked = [self._dispatcher.live.find_job(self.job.id) or self.job]
+            live = self._dispatcher.live.find(self.job.id)
+            looked = [] if live is None else [live.job]
         known = {job.id for job in changed}
         return [job for job in looked if job.id not in known and self._has_moved(job)]
 

@@ -171,7 +171,7 @@ async def get_job(call: Call, job_id: JobId, query: Annotated[JobQuery, Query()]
                 job_id, owner=tenant.sees, most_seconds=query.wait_seconds
             )
     if job is None:
-        job = await run_to_end(parts.jobs.get, job_id, tenant.sees)
+        job = await parts.dispatcher.get(job_id, tenant.sees)
     shown = show_job(job, parts.dispatcher.ends.tell(job))
     await call.answer(Response(shown.model_dump_json(), media_type=_JSON))
 
@@ -179,7 +179,7 @@ async def get_job(call: Call, job_id: JobId, query: Annotated[JobQuery, Query()]
 @body_router.get("/{job_id}/result", **describe_download())
 async def get_job_result(call: Call, job_id: JobId) -> None:
     """Send the product as a .npy file, whole or a single range of it."""
-    job = await run_to_end(call.parts.jobs.get, job_id, call.tenant.sees)
+    job = await call.parts.dispatcher.get(job_id, call.tenant.sees)
     if job.result is None:
         raise ResultMissing(job.id, job.state)
     await send_matrix(call, job.result)

@@ -10,8 +10,8 @@ from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.service.api.calls import Call
+from wavetrim.service.jobs.operands import Shaped, fold
 from wavetrim.service.jobs.plans import read_problem
-from wavetrim.service.jobs.stacks import Shaped, fold
 from wavetrim.service.storage.memory.extent import Extent
 from wavetrim.service.storage.memory.request_memory import Piece, RequestMemory
 from wavetrim.service.telemetry.metrics import PARTS

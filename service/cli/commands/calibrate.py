@@ -39,10 +39,10 @@ def calibrate(*, profile_dir: Path | None = None, force: bool = False) -> None:
 
     It takes about 10 s for each model of GPU, and some seconds for each further GPU.
 
-    Later plans use this profile: those of the service from the next job on. It holds for this GPU,
-    driver, libraries and number of threads. The same product is timed before and after: if its
-    runs differ by more than 15%, predictions may be off by as much, and an existing profile is
-    kept.
+    What was measured is the profile that later plans use; a running service uses it from its next
+    job on. It is for this GPU, driver, libraries and number of threads. The same product is timed
+    before and after: if its runs differ by more than 15%, predictions may be off by as much, and an
+    existing profile is kept.
 
     Options:
         force: Store the profile even if runs differ by more than 15%.
@@ -57,11 +57,7 @@ def calibrate(*, profile_dir: Path | None = None, force: bool = False) -> None:
     executor, before = open_executor(), here.find_profile()
     notes = display.open_notes()
     runs: Runs = {}
-    with (
-        executor,
-        display.announce_compiling(notes),
-        display.show_share(notes, "measure") as move,
-    ):
+    with executor, display.announce_compiling(notes), display.show_share(notes, "measure") as move:
         _time_product(executor, before, runs)
         measured = calibrate_gpus(
             open_executor,
@@ -87,13 +83,7 @@ def calibrate(*, profile_dir: Path | None = None, force: bool = False) -> None:
 
 
 def _time_product(executor: Executor, profile: MachineProfile, runs: Runs) -> None:
-    """Add some runs of a product on the CPU and, if there is one, the GPU.
-
-    Args:
-        executor: Computes them.
-        profile: What plans are made from; F is given, so it hardly matters.
-        runs: The runs so far.
-    """
+    """Add some runs of a product on the CPU and, if there is one, the GPU."""
     problem = GemmProblem(_SIDE, _SIDE, _SIDE)
     a = np.ones((_SIDE, _SIDE), np.float32)
     c = np.empty_like(a)

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import typer
 
-from wavetrim.service.cli import machine
 from wavetrim.service.cli.exits import CommandFailed
+from wavetrim.service.cli.machine import load_settings
 from wavetrim.service.cli.options import DataDir
+from wavetrim.service.settings import Settings
 from wavetrim.service.storage.database.claim import Claiming
 from wavetrim.service.storage.folder import adoption
 from wavetrim.service.storage.folder.backup import back_up
@@ -27,30 +28,30 @@ def backup(folder: Path, *, data_dir: DataDir = None) -> None:
     Example:
         wavetrim backup backup-of-today
     """
-    settings = machine.load_settings(data_dir=data_dir)
+    settings = load_settings(Settings, data_dir=data_dir)
     with keep_private():
         done = back_up(settings.database, settings.data_dir, settings.matrix_dir, folder)
     for matrix_id, reason in done.damaged:
         typer.echo(f"not copied: matrix {matrix_id}: {reason}", err=True)
     typer.echo(
         f"copied {done.copied}, kept {done.kept}, removed {done.removed} matrices"
-        + ("" if done.has_database else "; the database is its server's: pg_dump copies it")
+        + ("" if done.has_database else "; the database is on its own server: copy it by pg_dump")
     )
     if done.damaged:
         raise CommandFailed(f"{len(done.damaged)} matrices are damaged and not in the backup")
 
 
 def adopt(*, data_dir: DataDir = None) -> None:
-    """Register the matrices of a data folder in the database in use.
+    """Register a data folder's matrices in the database in use.
 
-    Both get the same id. For a data folder whose database was lost or replaced, and for files that
-    a start has moved to `lost`. Files that are not whole .npy files stay as they are. The service
-    must not run.
+    Use it if the folder's database was lost or replaced, or if the service moved files to `lost`
+    when it started. Folder and database get the same id. Files that are not whole .npy files stay
+    as they are. The service must not run.
 
     Example:
         wavetrim adopt
     """
-    settings = machine.load_settings(data_dir=data_dir)
+    settings = load_settings(Settings, data_dir=data_dir)
     with claim_folder(settings.data_dir):
         database = Claiming(settings.database, settings.data_dir)()
         try:

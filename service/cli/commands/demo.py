@@ -10,21 +10,21 @@ import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.console import Console
 
 from wavetrim.client import Client
 from wavetrim.native.element_types import find_dtype, is_integer
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.cli import display, machine, options
-from wavetrim.service.cli.client import open_client
-from wavetrim.service.cli.comparison import Comparison, compare_product
+from wavetrim.service.cli.client import ServiceOptions
+from wavetrim.service.cli.comparison import Array, Comparison, compare_product
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.local import LocalCluster, run_cluster, run_service
+from wavetrim.service.machine_settings import MachineSettings
 
 _BLOCKS: Final = 16
 """Row blocks of a product over nodes; chosen, so that each machine computes several."""
@@ -42,7 +42,7 @@ def demo(
     nodes: Annotated[int, typer.Option(min=0)] = 0,
     api_key: options.ApiKey = None,
 ) -> None:
-    """Multiply two matrices by a service that is started for it, and check them.
+    """Start a service, multiply two matrices by it, and check the product.
 
     The product is compared with NumPy's. It prints the plan (F, tile, waves), predicted and
     measured seconds, and PASSED or FAILED. No process and no file is left behind, even after
@@ -52,7 +52,7 @@ def demo(
         size: M, N and K, if they are not given.
 
     Options:
-        runs: How often to post the job; the first pays for start-up.
+        runs: How often to post the job; the first run includes start-up.
 
     Service:
         url (; one is started for the demo): Address of a running service.
@@ -64,17 +64,21 @@ def demo(
     """
     m, n, k = (size if one is None else one for one in (m, n, k))
     problem = GemmProblem(m, n, k, dtype)
+    a, b = _make_matrix((m, k), dtype, seed=0), _make_matrix((k, n), dtype, seed=1)
     output = display.open_output()
-    with tempfile.TemporaryDirectory(prefix="wavetrim-demo-") as name:
-        folder = Path(name)
-        with _open_service(folder, url, api_key, nodes) as (client, cluster):
-            output.print(f"C[{m},{n}] = A[{m},{k}] · B[{k},{n}], {dtype}", markup=False)
-            output.print(f"service: {client.url}", soft_wrap=True)
-            if cluster is not None:
-                output.print(f"cluster: {nodes} nodes at {cluster.address}", soft_wrap=True)
-                compared = _multiply_over_nodes(client, cluster, problem, output)
-            else:
-                compared = _multiply(client, folder, problem, runs, output)
+    with (
+        tempfile.TemporaryDirectory(prefix="wavetrim-demo-") as name,
+        _open_service(Path(name), url, api_key, nodes) as (client, cluster),
+    ):
+        output.print(f"C[{m},{n}] = A[{m},{k}] · B[{k},{n}], {dtype}", markup=False)
+        output.print(f"service: {client.url}", soft_wrap=True)
+        if cluster is not None:
+            output.print(f"cluster: {nodes} nodes at {cluster.address}", soft_wrap=True)
+            found = _multiply_over_nodes(client, cluster, a, b, output)
+        else:
+            found = _multiply(client, a, b, runs, output)
+    # A client without bfloat16 gets raw bytes.
+    compared = compare_product(found.view(find_dtype(dtype)), a, b)
     _print_comparison(compared, problem, output)
     if compared.differing:
         raise CommandFailed("the product is wrong", ExitCode.WRONG)
@@ -86,56 +90,44 @@ def _open_service(
 ) -> Iterator[tuple[Client, LocalCluster | None]]:
     """A client of a service, and the cluster that was started for it."""
     if url is not None:
-        with open_client(url, api_key) as client:
+        with ServiceOptions(url=url, api_key=api_key).open() as client:
             yield client, None
         return
-    settings = machine.load_machine_settings()
+    settings = machine.load_settings(MachineSettings)
     with contextlib.ExitStack() as started:
         cluster = started.enter_context(run_cluster(folder, settings, nodes)) if nodes else None
         yield started.enter_context(run_service(folder, settings, cluster)), cluster
 
 
-def _multiply(
-    client: Client, folder: Path, problem: GemmProblem, runs: int, output: Console
-) -> Comparison:
-    """Upload, post, wait, fetch and compare. Stored matrices are removed again."""
-    shapes = {"A": (problem.m, problem.k), "B": (problem.k, problem.n)}
+def _multiply(client: Client, a: Array, b: Array, runs: int, output: Console) -> Array:
+    """Upload, post, wait and fetch. What was stored is removed again."""
     stored: list[str] = []
     with contextlib.ExitStack() as undo:
-        for seed, (name, shape) in enumerate(shapes.items()):
-            path = folder / f"{name}.npy"
-            np.save(path, _make_matrix(shape, problem.dtype, seed))
+        for name, matrix in (("A", a), ("B", b)):
             with display.show_bytes(output) as move:
-                watch = partial(move, f"upload {path.name}")
-                stored.append(client.put(path, digest=True, on_progress=watch).id)
+                watch = partial(move, f"upload {name}")
+                stored.append(client.put(matrix, digest=True, on_progress=watch).id)
             undo.callback(client.discard, [stored[-1]])
         for run in range(1, runs + 1):
             job = client.submit(*stored)
             undo.callback(client.take_back, [job.id])
             with display.show_share(output, f"job, run {run} of {runs}") as move_share:
                 ended = job.wait(progress=lambda status: move_share(status.progress))
-        product = folder / "C.npy"
-        with display.show_bytes(output) as move:
-            job.download(product, on_progress=partial(move, f"fetch {product.name}"))
+        product = job.result()
     assert ended.plan is not None, "a job that has succeeded has a plan"
-    output.print(display.make_plan_table(ended.plan, problem.m))
+    output.print(display.make_plan_table(ended.plan, len(a)))
     output.print(display.make_timings_table(ended.timings or {}, ended.plan))
-    # NumPy reads bfloat16 as raw bytes.
-    kind = find_dtype(problem.dtype)
-    a, b, c = (np.load(folder / f"{name}.npy", mmap_mode="r").view(kind) for name in "ABC")
-    return compare_product(c, a, b)
+    return product
 
 
 def _multiply_over_nodes(
-    client: Client, cluster: LocalCluster, problem: GemmProblem, output: Console
-) -> Comparison:
+    client: Client, cluster: LocalCluster, a: Array, b: Array, output: Console
+) -> Array:
     """The same by a job for each block of rows; a node is killed after the first of them."""
-    a = _make_matrix((problem.m, problem.k), problem.dtype, seed=0)
-    b = _make_matrix((problem.k, problem.n), problem.dtype, seed=1)
     stored = client.put(b)
     blocks = np.array_split(a, min(len(a), _BLOCKS))
     jobs = [client.submit(block, stored) for block in blocks]
-    parts: list[NDArray[Any]] = []
+    parts: list[Array] = []
     start = 0
     with display.show_share(output, f"{len(jobs)} jobs of row blocks") as move:
         for done, (block, job) in enumerate(zip(blocks, jobs, strict=True), 1):
@@ -148,10 +140,10 @@ def _multiply_over_nodes(
             output.print(f"rows {start} to {start + len(block)}: {where}")
             start += len(block)
             move(done / len(jobs))
-    return compare_product(np.concatenate(parts).view(find_dtype(problem.dtype)), a, b)
+    return np.concatenate(parts)
 
 
-def _make_matrix(shape: tuple[int, int], dtype: str, seed: int) -> NDArray[Any]:
+def _make_matrix(shape: tuple[int, int], dtype: str, seed: int) -> Array:
     """A random matrix: floats (and parts of complex numbers) from -1 to 1, one-digit integers."""
     rng = np.random.default_rng(seed)
     kind = find_dtype(dtype)

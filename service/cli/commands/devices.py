@@ -9,16 +9,13 @@ from wavetrim.kernels.device import explain_no_devices
 from wavetrim.scheduler.profile.machine import GpuModel
 from wavetrim.scheduler.profile.presets import PRESETS, describe_gpu
 from wavetrim.service.cli import display, options
-from wavetrim.service.cli.client import open_client
+from wavetrim.service.cli.client import ServiceOptions
 from wavetrim.service.cli.machine import find_machine
 from wavetrim.service.cli.units import format_seconds
 
 
 def devices(
-    *,
-    url: str | None = None,
-    api_key: options.ApiKey = None,
-    as_json: options.Json = False,
+    *, url: str | None = None, api_key: options.ApiKey = None, as_json: options.Json = False
 ) -> None:
     """List GPUs and CPU threads, and the presets of `plan --device`.
 
@@ -65,7 +62,7 @@ def devices(
 
 
 def _list_service(url: str, api_key: str | None, *, as_json: bool) -> None:
-    with open_client(url, api_key) as client:
+    with ServiceOptions(url=url, api_key=api_key).open() as client:
         found = client.devices()
     if as_json:
         display.print_json(found)

@@ -9,10 +9,8 @@ Options:
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 import typer
 from rich.markup import escape
@@ -27,7 +25,7 @@ from wavetrim.lab.experiments import (
     sdk_multiply,
 )
 from wavetrim.lab.probes.catalog import PROBES, find_probe
-from wavetrim.lab.reports.bench import Bench, CpuBench, pick_device
+from wavetrim.lab.reports.bench import Bench, pick_device
 from wavetrim.lab.reports.plot import require_drawing
 from wavetrim.lab.reports.report import Report, write_report
 from wavetrim.lab.reports.table import Table as Figures
@@ -35,9 +33,8 @@ from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.cli import display
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
-from wavetrim.service.cli.machine import Machine, check_folder, find_machine
+from wavetrim.service.cli.machine import check_folder, find_machine
 
-_Bench = TypeVar("_Bench", Bench, CpuBench)
 _Out = Annotated[Path, typer.Option(file_okay=False)]
 _PROBE_OUT: Final = Path("wavetrim-probe")
 _OUT: Final = Path("wavetrim-reproduce")
@@ -49,8 +46,8 @@ _Stride = Annotated[int | None, typer.Option(min=1, show_default="16 more than t
 def probe(name: str | None = None, *, out: _Out = _PROBE_OUT) -> None:
     """Measure one part of this machine: memory, links, kernels or CPU.
 
-    Prints tables and writes them as Markdown, CSV and PNG, with the reference's figures if there
-    are any. Without NAME it lists what can be measured.
+    Tables are printed and written as Markdown, CSV and PNG. Without NAME it lists what can be
+    measured.
 
     Options:
         name (NAME; list them): What to measure.
@@ -59,27 +56,20 @@ def probe(name: str | None = None, *, out: _Out = _PROBE_OUT) -> None:
         wavetrim probe cpu-rows --out figures
     """
     if name is None:
-        shown = Table(box=None, show_header=False, pad_edge=False)
-        shown.add_column(style="bold", no_wrap=True)
-        shown.add_column()
+        shown = Table.grid(padding=(0, 1))
         for one in PROBES:
-            shown.add_row(one.name, escape(one.shows))
+            shown.add_row(f"[bold]{one.name}[/]", escape(one.shows))
         display.open_output().print(shown)
         return
     found = find_probe(name)
-    wrong = "what was moved or computed is wrong"
-    here = find_machine()
-    if found.run_without_gpu is None or here.devices:
-        _measure(found.name, out, found.run, _open_bench(here), wrong)
-    else:
-        bench = CpuBench(here.threads, here.settings.own_cache_dir)
-        _measure(found.name, out, found.run_without_gpu, bench, wrong)
+    _measure(found.name, out, found.run, needs_gpu=found.needs_gpu)
 
 
 def reproduce() -> None:
-    """Run an experiment of the reference programs on this GPU.
+    """Repeat an experiment of the course that wavetrim grew from.
 
-    Its results are written as Markdown, CSV and PNG, with the reference's own figures.
+    It needs a GPU. Tables are printed and written as Markdown, CSV and PNG, with the figures that
+    the course had (the reference's).
     """
 
 
@@ -92,7 +82,7 @@ def compara(
         wavetrim reproduce compara-kernels --out figures
     """
     numbers = read_numbers("--sizes", sizes), read_numbers("--w", widths)
-    _run_experiment(compara_kernels, out, *numbers)
+    _measure(compara_kernels.NAME, out, compara_kernels.run_experiment, *numbers)
 
 
 def square(
@@ -108,7 +98,7 @@ def square(
         wavetrim reproduce mulmatcua --kernel simple --out figures
     """
     numbers = read_numbers("--sizes", sizes), read_numbers("--w", widths)
-    _run_experiment(mulmatcua, out, *numbers, kernel)
+    _measure(mulmatcua.NAME, out, mulmatcua.run_experiment, *numbers, kernel)
 
 
 def rectangular(
@@ -126,7 +116,7 @@ def rectangular(
         wavetrim reproduce mulmat 224 256 192 --w 32 --out figures
     """
     problem = GemmProblem(m, n, k)
-    _run_experiment(mulmat, out, problem, w, kernel)
+    _measure(mulmat.NAME, out, mulmat.run_experiment, problem, w, kernel)
 
 
 def hybrid(
@@ -148,7 +138,7 @@ def hybrid(
         wavetrim reproduce hybrid-f --f 0,4,8,16,24,32 --out figures
     """
     problem, rows = GemmProblem(m, n, k), read_numbers("--f", f, least=0)
-    _run_experiment(hybrid_f, out, problem, w, rows, kernel)
+    _measure(hybrid_f.NAME, out, hybrid_f.run_experiment, problem, w, rows, kernel)
 
 
 def padded(
@@ -168,17 +158,11 @@ def padded(
     """
     problem = GemmProblem(m, n, k, "float64")
     strides = matmatgpu.LeadingDimensions(lda, ldb, ldc)
-    _run_experiment(matmatgpu, out, problem, strides)
+    _measure(matmatgpu.NAME, out, matmatgpu.run_experiment, problem, strides)
 
 
 def checked(
-    m: int = 160,
-    n: int = 256,
-    k: int = 96,
-    *,
-    w: _W = 32,
-    kernel: str = "shared",
-    out: _Out = _OUT,
+    m: int = 160, n: int = 256, k: int = 96, *, w: _W = 32, kernel: str = "shared", out: _Out = _OUT
 ) -> None:
     """Multiply random matrices and compare with the CPU's product: PASSED, or what differs.
 
@@ -186,7 +170,7 @@ def checked(
         wavetrim reproduce sdk-multiply 160 256 96 --w 32 --out figures
     """
     problem = GemmProblem(m, n, k)
-    _run_experiment(sdk_multiply, out, problem, w, kernel)
+    _measure(sdk_multiply.NAME, out, sdk_multiply.run_experiment, problem, w, kernel)
 
 
 GROUPS: Final = {
@@ -202,14 +186,6 @@ GROUPS: Final = {
 """The experiments, by name."""
 
 
-def _run_experiment(experiment: ModuleType, out: Path, *arguments: object) -> None:
-    def run(bench: Bench) -> Report:
-        report: Report = experiment.run_experiment(bench, *arguments)
-        return report
-
-    _measure(experiment.NAME, out, run, _open_bench(find_machine()), "the product is wrong")
-
-
 def read_numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
     """Whole numbers from a list with commas, each once.
 
@@ -222,45 +198,36 @@ def read_numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
     return tuple(dict.fromkeys(map(int, words)))
 
 
-def _open_bench(here: Machine) -> Bench:
-    """This machine's GPUs.
-
-    Raises:
-        DeviceUnavailable: There is none; the message says what is missing.
-    """
-    return Bench(
-        device=pick_device(here.devices, here.settings.devices),
-        others=here.devices[1:],
-        cache_dir=here.settings.own_cache_dir,
-        cpu_threads=here.threads,
-        gpu_memory_bytes=here.settings.gpu_memory_bytes,
-    )
-
-
 def _measure(
-    name: str, out: Path, run: Callable[[_Bench], Report], bench: _Bench, wrong: str
+    name: str, out: Path, run: Callable[..., Report], *arguments: object, needs_gpu: bool = True
 ) -> None:
-    """Measure with a progress bar, after checking that the results can be drawn and written.
+    """Measure with a progress bar, if the results can be drawn and written: run(bench, *arguments).
 
     Raises:
+        DeviceUnavailable: There is no GPU; the message says what is missing.
         DrawingUnavailable: matplotlib is not installed.
         CommandFailed: The folder cannot be written to, or a result was wrong.
     """
+    here = find_machine()
+    device = pick_device(here.devices, here.settings.devices, needs_gpu=needs_gpu)
     require_drawing()
     check_folder("--out", out)
     notes = display.open_notes()
     with display.announce_compiling(notes), display.show_share(notes, name) as move:
-        report = run(replace(bench, tell=move))
-    finish_report(report, out, wrong)
+        bench = Bench(
+            device=device,
+            others=here.devices[1:],
+            cache_dir=here.settings.own_cache_dir,
+            cpu_threads=here.threads,
+            gpu_memory_bytes=here.settings.gpu_memory_bytes,
+            tell=move,
+        )
+        report = run(bench, *arguments)
+    finish_report(report, out)
 
 
-def finish_report(report: Report, out: Path, wrong: str) -> None:
-    """Write the report's files and print its tables.
-
-    Args:
-        report: What to write and print.
-        out: Folder of the files.
-        wrong: What to say if the report did not pass.
+def finish_report(report: Report, out: Path) -> None:
+    """Write the report's files into a folder, and print its tables.
 
     Raises:
         CommandFailed: A result was wrong.
@@ -277,7 +244,7 @@ def finish_report(report: Report, out: Path, wrong: str) -> None:
     for file in files:
         output.print(f"written: {file}", markup=False, soft_wrap=True)
     if not report.passed:
-        raise CommandFailed(f"{report.name}: {wrong}", ExitCode.WRONG)
+        raise CommandFailed(f"{report.name}: a result is wrong", ExitCode.WRONG)
 
 
 def _make_table(figures: Figures) -> Table:

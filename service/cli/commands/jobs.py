@@ -44,11 +44,11 @@ def jobs(
 ) -> None:
     """List the latest jobs.
 
-    A queued job shows how many go before it, and a job that has not ended when it should. Its
-    `status` tells the times between which it ends with 90%, and the reason.
+    The list shows how many jobs go before a queued one, and when a job should end. `wavetrim status
+    JOB` says how certain that is, and why.
 
     Options:
-        label (LABEL; all): List only jobs with this label; with all of them if given several times.
+        label (LABEL; all): List only jobs with this label; if repeated, those with all labels.
         watch: Show the list anew each second, until all jobs have ended.
 
     Example:
@@ -66,16 +66,12 @@ def jobs(
 
 
 def status(
-    job: str | None = None,
-    *,
-    state: str | None = None,
-    limit: _Limit = 20,
-    service: ServiceOptions,
+    job: str | None = None, *, state: str | None = None, limit: _Limit = 20, service: ServiceOptions
 ) -> None:
     """Show one job, or list the latest ones.
 
     Options:
-        job ([JOB]; the latest jobs): Id of a job.
+        job (JOB; the latest jobs): Id of a job.
 
     Example:
         wavetrim status --limit 5
@@ -88,13 +84,7 @@ def status(
     service.show(found.document, describe_job(found))
 
 
-def fetch(
-    job: str,
-    *,
-    output: options.Output,
-    wait: bool = False,
-    service: ServiceOptions,
-) -> None:
+def fetch(job: str, *, output: options.Output, wait: bool = False, service: ServiceOptions) -> None:
     """Download the product of a job that has succeeded.
 
     After a lost connection the download goes on where it broke. The file appears once it is
@@ -117,23 +107,21 @@ def fetch(
 
 
 def cancel(
-    job: str | None = None,
-    *,
-    label: list[str] | None = None,
-    service: ServiceOptions,
+    job: str | None = None, *, label: list[str] | None = None, service: ServiceOptions
 ) -> None:
     """Cancel a job, or all jobs of a label.
 
     A queued job ends at once, a running one as soon as the engine lets it go.
 
     Options:
-        job ([JOB]): Id of a job.
-        label (LABEL): Cancel all jobs with this label that have not ended; several must all be
-            there.
+        job (JOB): Id of a job.
+        label (LABEL): Cancel all jobs with this label that have not ended; if repeated, those with
+            all labels.
 
     Example:
         python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"
-        wavetrim cancel $(wavetrim submit A.npy B.npy)
+        wavetrim submit A.npy B.npy --label night
+        wavetrim cancel --label night
     """
     if (job is None) == (not label):
         raise CommandFailed("cancel takes either a JOB or --label LABEL", ExitCode.REFUSED)
@@ -151,21 +139,22 @@ def cancel(
 
 
 def priority(
-    job: str,
-    to: Annotated[int, typer.Argument(min=-1000, max=1000)],
-    *,
-    service: ServiceOptions,
+    job: str, to: Annotated[int, typer.Argument(min=-1000, max=1000)], *, service: ServiceOptions
 ) -> None:
     """Change the priority of a queued job.
 
-    It counts among your own jobs. Write a negative one after two dashes: -- -5.
+    It is compared with that of your other jobs only. A negative one comes after two dashes:
+    wavetrim priority JOB -- -5.
 
     Options:
-        to (N): A higher one goes first.
+        to (N): The new priority: a job with a higher one goes first.
 
     Example:
-        python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"
-        wavetrim priority $(wavetrim submit A.npy B.npy) 5
+        python -c "from numpy import *; save('A', eye(1000))"
+        yes 'A.npy A.npy' | head -1000 > products.txt
+        LAST=$(wavetrim submit --list products.txt --label many | tail -1)
+        wavetrim priority $LAST 5
+        wavetrim cancel --label many
     """
     with service.open() as client:
         found = client.job(find_job(client, job)).set_priority(to)
@@ -198,7 +187,7 @@ def describe_job(job: JobStatus) -> Group:
         shown.append(Text(f"labels: {', '.join(job.labels)}"))
     if job.expected is not None:
         first, last = map(_show_time, job.expected.ends_between)
-        shown.append(Text(f"{_tell_end(job)}, with 90% between {first} and {last}"))
+        shown.append(Text(f"{_tell_end(job)}, nine times in ten between {first} and {last}"))
         shown.append(Text(job.expected.reason))
     if job.plan is not None:
         shown.append(display.make_plan_table(job.plan, job.plan["f"] + job.plan["gpu_rows"]))

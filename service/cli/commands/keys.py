@@ -15,10 +15,12 @@ from typing import Final
 import typer
 from sqlalchemy import Engine
 
-from wavetrim.service.cli import machine
+from wavetrim.service.cli.exits import CommandRefused
+from wavetrim.service.cli.machine import load_settings
 from wavetrim.service.cli.options import DataDir
 from wavetrim.service.cli.units import format_bytes, read_size
 from wavetrim.service.errors import FieldProblem
+from wavetrim.service.settings import Settings
 from wavetrim.service.storage.database.api_keys import (
     add_key,
     limit_key,
@@ -40,8 +42,8 @@ class QuotaOptions:
     Quotas:
         max_stored_bytes (SIZE; none): The most that its matrices may take, such as 20GiB.
         max_queued_jobs (COUNT; none): The most of its jobs that may wait.
-        max_bytes_in_flight (SIZE; none): The most that its uploads, products in one call and leases
-            may hold at once.
+        max_bytes_in_flight (SIZE; none): The most memory that its uploads, products in one call
+            and leases may take at once.
     """
 
     max_stored_bytes: str | None = None
@@ -59,9 +61,9 @@ class QuotaOptions:
 
 
 def keys() -> None:
-    """Keys of several callers, each with a name, scopes and quotas.
+    """Make, list and revoke keys of callers, each with a name, scopes and quotas.
 
-    A running service notices changes within a second or two. The database stores only their hashes.
+    A running service notices changes within two seconds. The database stores only hashes of keys.
     """
 
 
@@ -72,14 +74,15 @@ def add(
     quotas: QuotaOptions,
     data_dir: DataDir = None,
 ) -> None:
-    """Make a key and print it, once. From then on every call needs one.
+    """Make a key and print it, this once. From then on every call of the service needs a key.
 
     Options:
         name (NAME): Name of the caller.
-        scope (SCOPE): read (look), compute (store, compute, remove) or admin (all); several times.
+        scope (SCOPE): read (look), compute (store, compute, remove) or admin (all); may be
+            repeated.
 
     Example:
-        wavetrim keys add ada --max-queued-jobs 10
+        wavetrim keys add ada
     """
     if not _NAME.fullmatch(name):
         raise FieldProblem("name", name, "1 to 64 letters, digits, dots, dashes, _ and @")
@@ -92,14 +95,15 @@ def add(
 
 
 def limit(name: str, *, quotas: QuotaOptions, data_dir: DataDir = None) -> None:
-    """Change quotas of a key; those that are not named stay, "none" removes one.
+    """Change quotas of a key. "none" removes a quota; those that are not named stay.
 
     Example:
+        wavetrim keys add ada
         wavetrim keys limit ada --max-stored-bytes 20GiB
     """
     most = quotas.read()
     if not most:
-        raise FieldProblem("quotas", "none named", "--max-stored-bytes or another one")
+        raise CommandRefused("keys limit takes a quota, such as --max-stored-bytes 20GiB")
     with _open(data_dir) as database:
         limit_key(database, name, most)
 
@@ -112,16 +116,17 @@ def list_(*, data_dir: DataDir = None) -> None:
     """
     with _open(data_dir) as database:
         for key in list_keys(database):
-            state = "" if key.revoked_at is None else f"  revoked {_show(key.revoked_at)}"
-            scopes = ",".join(sorted(key.tenant.scopes))
-            quotas = "".join(f"  {one}" for one in _show_quotas(key.tenant.quota))
-            typer.echo(f"{key.tenant.name}  {scopes}  made {_show(key.created_at)}{state}{quotas}")
+            revoked = [] if key.revoked_at is None else [f"revoked {_show(key.revoked_at)}"]
+            scopes, made = ",".join(sorted(key.tenant.scopes)), f"made {_show(key.created_at)}"
+            quotas = _show_quotas(key.tenant.quota)
+            typer.echo("  ".join((key.tenant.name, scopes, made, *revoked, *quotas)))
 
 
 def renew(name: str, *, data_dir: DataDir = None) -> None:
-    """Make another key for a name and print it, once. The old one is refused from then on.
+    """Make a new key for a name and print it, this once. The old key is refused from then on.
 
     Example:
+        wavetrim keys add ada
         wavetrim keys renew ada
     """
     with _open(data_dir) as database:
@@ -129,9 +134,10 @@ def renew(name: str, *, data_dir: DataDir = None) -> None:
 
 
 def revoke(name: str, *, data_dir: DataDir = None) -> None:
-    """Refuse a key from now on. Its name cannot be used again, and what belongs to it stays.
+    """Refuse a key from now on. Its matrices and jobs stay; its name cannot be used again.
 
     Example:
+        wavetrim keys add ada
         wavetrim keys revoke ada
     """
     with _open(data_dir) as database:
@@ -148,7 +154,9 @@ GROUPS: Final = {
 def _open(data_dir: Path | None) -> Iterator[Engine]:
     """The service's database."""
     with keep_private():
-        database = open_database(machine.load_settings(data_dir=data_dir).database, upgrades=False)
+        database = open_database(
+            load_settings(Settings, data_dir=data_dir).database, upgrades=False
+        )
         try:
             yield database
         finally:
@@ -156,15 +164,14 @@ def _open(data_dir: Path | None) -> Iterator[Engine]:
 
 
 def _read_most(name: str, text: str) -> int | None:
+    option = f"--{name.replace('_', '-')}"
     if text == "none":
         return None
-    if name == "max_queued_jobs":
-        most, words = int(text) if text.isdecimal() else -1, "a count"
-    else:
-        most, words = read_size(text), "a size such as 20GiB"
-    if not 0 <= most < 2**63:
-        raise FieldProblem(f"--{name.replace('_', '-')}", text, f"{words}, or none")
-    return most
+    if name != "max_queued_jobs":
+        return read_size(option, text)
+    if not text.isdecimal() or int(text) >= 2**63:
+        raise FieldProblem(option, text, "a count, or none")
+    return int(text)
 
 
 def _show_quotas(quota: Quota) -> Iterator[str]:

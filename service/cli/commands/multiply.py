@@ -13,8 +13,7 @@ from wavetrim.service.cli import display, options
 from wavetrim.service.cli.exits import CommandFailed, ExitCode, note_interrupts
 from wavetrim.service.cli.machine import Machine, find_machine
 from wavetrim.service.cli.matrix_files import check_output, open_matrix, write_matrix
-from wavetrim.service.jobs.operands import check_operands
-from wavetrim.service.jobs.stacks import fold
+from wavetrim.service.jobs.operands import check_operands, fold
 
 
 def multiply(
@@ -43,7 +42,7 @@ def multiply(
         python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"
         wavetrim multiply A.npy B.npy -o C.npy --verify
     """
-    plan = asked.read()
+    plan = asked.read(c)
     left, right = open_matrix(a), open_matrix(b)
     addend = None if c is None else open_matrix(c)
     problem, stack = check_operands(left, right, addend, alpha=asked.alpha, beta=asked.beta)

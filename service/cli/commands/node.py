@@ -11,10 +11,16 @@ from typing import Annotated, Final
 import typer
 
 import wavetrim
-from wavetrim.service.cli.exits import CommandFailed, ExitCode
-from wavetrim.service.cli.machine import count_threads, find_machine, load_machine_settings
+from wavetrim.scheduler.cluster.start import (
+    NodeStart,
+    check_token,
+    make_command,
+    make_environment,
+)
+from wavetrim.service.cli.exits import CommandFailed, CommandRefused
+from wavetrim.service.cli.machine import count_threads, find_machine, load_settings
 from wavetrim.service.cli.units import read_size
-from wavetrim.service.errors import FieldProblem
+from wavetrim.service.machine_settings import MachineSettings
 from wavetrim.service.ray_address import check_ray_address
 
 _RAYS_PORTS: Final = (8265, *range(10001, 20000), 52365)
@@ -51,33 +57,19 @@ def node(
 
     Example:
         ray get-auth-token --generate
-        wavetrim node --head --host 10.0.0.1
-        wavetrim node --address 10.0.0.1:6379 --host 10.0.0.2
-        WAVETRIM_RAY_ADDRESS=10.0.0.1:6379 wavetrim serve
+        wavetrim node --head --host 10.0.0.1                   # the first machine
+        wavetrim node --address 10.0.0.1:6379 --host 10.0.0.2  # each other machine
+        WAVETRIM_RAY_ADDRESS=10.0.0.1:6379 wavetrim serve      # the first machine
     """
-    if (address is None) == (not head):
-        raise CommandFailed("node takes either --head or --address HOST:PORT", ExitCode.REFUSED)
-    if head and calibrate:
-        raise CommandFailed("--calibrate is for nodes: the head computes nothing", ExitCode.REFUSED)
-    _check_ports(address, port)
-    store = None if store_bytes is None else read_size(store_bytes)
-    if store is not None and store < 0:
-        raise FieldProblem("--store-bytes", store_bytes, "a size such as 2GiB")
+    _check_address(address, port, head=head, calibrate=calibrate)
+    store = None if store_bytes is None else read_size("--store-bytes", store_bytes)
     if find_spec("ray") is None:
-        raise CommandFailed("Ray is not installed: pip install 'wavetrim[ray]'", ExitCode.FAILED)
-    from wavetrim.scheduler.cluster.start import (
-        NodeStart,
-        check_token,
-        make_command,
-        make_environment,
-    )
-
+        raise CommandFailed("Ray is not installed: pip install 'wavetrim[ray]'")
     check_token(os.environ)
-    settings = load_machine_settings()
+    settings = load_settings(MachineSettings)
     start = NodeStart(address, port, host, count_threads(settings), store, temp_dir)
     command = make_command(start)
-    code = Path(wavetrim.__file__).parents[1]
-    environment = make_environment(os.environ, code=code)
+    environment = make_environment(os.environ, code=Path(wavetrim.__file__).parents[1])
     if address is not None:
         _check_admission(address, environment)
     if calibrate:
@@ -91,31 +83,33 @@ def node(
     os.execve(command[0], command, environment)  # noqa: S606 - Ray's own command, by its path
 
 
-def _check_ports(address: str | None, port: int) -> None:
+def _check_address(address: str | None, port: int, *, head: bool, calibrate: bool) -> None:
     """Make sure of the head's address, or of its port if this is the head.
 
     Raises:
-        FieldProblem: The port is one of Ray's own.
-        CommandFailed: The address is none.
+        CommandRefused: They cannot be used; the message says why.
     """
-    if address is None:
-        if port in _RAYS_PORTS:
-            limit = "none of Ray's own, 8265, 10001 to 19999 and 52365"
-            raise FieldProblem("--port", port, limit)
-        return
+    if (address is None) == (not head):
+        raise CommandRefused("node takes either --head or --address HOST:PORT")
+    if head and calibrate:
+        raise CommandRefused("--calibrate is for nodes: the head computes nothing")
+    if head and port in _RAYS_PORTS:
+        limit = "none of Ray's own, 8265, 10001 to 19999 and 52365"
+        raise CommandRefused(f"--port is {port}; it must be {limit}")
     try:
-        check_ray_address(address)
+        if address is not None:
+            check_ray_address(address)
     except ValueError as error:
-        raise CommandFailed(f"--address: {error}", ExitCode.REFUSED) from error
+        raise CommandRefused(f"--address: {error}") from error
 
 
 def _check_admission(address: str, environment: Mapping[str, str]) -> None:
-    """Ask the head whether it takes the token of this machine, as Ray only says so in a traceback.
+    """Ask the head whether it takes this machine's token: of a refusal Ray has only a traceback.
 
     A head that does not answer is left to Ray, which waits for it.
 
     Raises:
-        CommandFailed: It does not.
+        CommandRefused: It does not.
     """
     command = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
     try:
@@ -129,7 +123,7 @@ def _check_admission(address: str, environment: Mapping[str, str]) -> None:
             f"the cluster at {address} refuses the token of this machine (RAY_AUTH_TOKEN, or "
             "~/.ray/auth_token); it must be the same on every machine of the cluster"
         )
-        raise CommandFailed(message, ExitCode.REFUSED)
+        raise CommandRefused(message)
 
 
 def _measure_if_new() -> None:

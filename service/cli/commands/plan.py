@@ -12,10 +12,10 @@ from wavetrim.scheduler.profile.store import is_elsewhere
 from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
 from wavetrim.service.cli import display, options
 from wavetrim.service.cli.machine import find_machine
-from wavetrim.service.cli.plot import draw_curve, draw_timeline
+from wavetrim.service.cli.plot import compare_splits, draw_timeline
 from wavetrim.service.storage.arena.memory_limit import count_memory
 
-_PLOT_WIDTH: Final = 100
+_TIMELINE_WIDTH: Final = 100
 
 
 def plan(
@@ -37,12 +37,12 @@ def plan(
 ) -> None:
     """Show how C = A·B would be split, and why: F, waves, predicted seconds.
 
-    Nothing is computed, and the GPU need not be here: `wavetrim devices` lists the presets. Beside
-    a preset the CPU is this machine's, as it was calibrated or is estimated.
+    Nothing is computed, and the GPU need not be here: `wavetrim devices` lists the presets. With a
+    preset the CPU is still this machine's, calibrated or estimated.
 
     Options:
         device (; this machine): GPU to plan for: a local one (cuda:0, name, UUID), a preset,
-            several of one (H200 x2), or cpu.
+            several of one kind (H200 x2), or cpu.
         timeline: Show when copies, kernels and the CPU are at work.
 
     What if:
@@ -84,19 +84,12 @@ def _print_tables(plan: Plan, *, with_timeline: bool) -> None:
         console.print(f"{text} no split is made, as one device is the steadier choice")
     console.print("\nwhere the numbers come from")
     console.print(display.make_source_table(described))
-    width = min(console.width, _PLOT_WIDTH)
     if with_timeline:
         console.print("\ntimeline")
+        width = min(console.width, _TIMELINE_WIDTH)
         console.print(draw_timeline(describe_schedule(plan), width=width), soft_wrap=True)
     if plan.side is None or plan.gpu_only_seconds is None:
         console.print(f"F = M: {plan.no_gpu_reason}.", markup=False)
         return
     console.print("\nseconds over F")
-    plot = draw_curve(
-        plan.predict,
-        plan.f,
-        m,
-        step_seconds=plan.gpu_only_seconds / max(1, plan.waves_gpu_only),
-        width=width,
-    )
-    console.print(plot, soft_wrap=True)
+    console.print(compare_splits(plan))

@@ -6,8 +6,8 @@ from typing import Annotated, Final
 import typer
 
 from wavetrim.client import Client, ServiceUnreachable
-from wavetrim.service.cli import machine
 from wavetrim.service.cli.exits import CommandFailed, ExitCode, list_ends
+from wavetrim.service.cli.machine import load_settings
 from wavetrim.service.cli.options import DataDir
 from wavetrim.service.settings import Settings
 
@@ -35,7 +35,7 @@ def serve(
     Options:
         host (; 127.0.0.1): Address to listen on.
         port (; 8000): Port to listen on; 0 takes a free one.
-        log_level (; info): debug, which logs every request, info, warning or error.
+        log_level (; info): debug (logs every request), info, warning or error.
 
     Example:
         wavetrim serve
@@ -46,16 +46,13 @@ def serve(
     from wavetrim.service.server.listening import listen
     from wavetrim.service.telemetry.logs import configure_logging
 
-    settings = machine.load_settings(host=host, port=port, data_dir=data_dir, log_level=log_level)
+    settings = load_settings(Settings, host=host, port=port, data_dir=data_dir, log_level=log_level)
     app = create_app(settings)
     with listen(settings) as listeners:
         configure_logging(settings.log_level, settings.log_format)
         keep_freed_memory()
         server = ForegroundServer(
-            app,
-            listeners,
-            signals=list_ends(),
-            timeout_graceful_shutdown=LAST_ANSWERS_SECONDS,
+            app, listeners, signals=list_ends(), timeout_graceful_shutdown=LAST_ANSWERS_SECONDS
         )
         server.run()
 
@@ -63,9 +60,9 @@ def serve(
 def health() -> None:
     """Exit with 0 if this machine's service is ready, and with 4 if not.
 
-    For the health checks of containers. Where the service listens is read from the same settings
-    as by `wavetrim serve`: the Unix socket if there is one, else host and port. A certificate is
-    not checked: it is not for this address.
+    For the health checks of containers. It reads the same settings as `wavetrim serve`, and asks at
+    the Unix socket if there is one, else at host and port. The certificate is not checked, as it is
+    for another address.
 
     Example:
         wavetrim health
@@ -73,7 +70,7 @@ def health() -> None:
     unchecked = ssl.create_default_context()
     unchecked.check_hostname = False
     unchecked.verify_mode = ssl.CERT_NONE
-    url = _find_url(machine.load_settings())
+    url = _find_url(load_settings(Settings))
     with Client(url, timeout=_HEALTH_SECONDS, retries=0, tls_context=unchecked) as client:
         try:
             found = client.health()

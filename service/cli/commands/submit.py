@@ -1,22 +1,22 @@
 """`wavetrim submit`: post products to a service as jobs."""
 
-import contextlib
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final
 
 import typer
 
 from wavetrim.client import Client, Matrix
 from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.cli import display, options
 from wavetrim.service.cli.client import ServiceOptions, find_matrix, store_files
 from wavetrim.service.cli.commands.jobs import wait_for_job
-from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.cli.exits import CommandRefused
 from wavetrim.service.cli.matrix_files import open_matrix
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.operands import check_operands
@@ -28,27 +28,18 @@ _MATRIX_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _MOST_PRODUCTS: Final = 1000
 """Jobs that the service takes at once."""
 
+_DEFAULTS: Final = NO_OPTIONS.as_dict() | {
+    "alpha": 1.0,
+    "beta": 0.0,
+    "verify": False,
+    "priority": 0,
+    "storage": "disk",
+}
+"""Options that need not be sent: a list of many jobs repeats the others for each job."""
 
-class _Product(NamedTuple):
-    """What is to be multiplied.
 
-    Attributes:
-        names: The operands "a", "b" and "c" as they were named: files, or ids.
-        line: Where they were named; empty for the command line.
-    """
-
-    names: Mapping[str, str]
-    line: str = ""
-
-    @contextlib.contextmanager
-    def explain(self) -> Iterator[None]:
-        """Say in a refusal within the block which line it is about."""
-        try:
-            yield
-        except (FieldError, FieldProblem) as error:
-            if not self.line:
-                raise
-            raise CommandFailed(f"{self.line}: {error}", ExitCode.REFUSED) from error
+_Names = dict[str, str]
+"""The operands "a", "b" and "c" of a product, as they were named: files, or ids."""
 
 
 def submit(
@@ -69,18 +60,18 @@ def submit(
     """Upload matrices, post products of them as jobs, and print their ids.
 
     The result of an earlier job can be an operand: give its matrix id, which `wavetrim status JOB`
-    shows, in place of a file. With --list there is a job for each line of a file, and all other
-    options are those of every job. All jobs are posted, or none. If they are refused, or the
+    shows, in place of a file. With --list there is a job for each line of a file, and the other
+    options apply to each job. All jobs are posted, or none. If they are refused, or the
     command is interrupted before they are posted, the uploaded matrices are removed again.
 
     Options:
         a (A): M x K: a .npy file or a matrix id.
         b (B): K x N: a .npy file or a matrix id.
-        listed (FILE): Post a job for each line: A and B, divided by a space. # begins a comment.
-        priority: Of your jobs a higher one goes first.
-        label (LABEL): A name to list and cancel jobs by; several times.
-        deadline (TIME): When the job must have ended, such as 2026-03-01T18:00; refused if it
-            cannot be.
+        listed (FILE): Post a job for each line: A, a space, B. A comment begins with #.
+        priority: A job with a higher priority goes before your other jobs.
+        label (LABEL): A name to list and cancel jobs by; may be repeated.
+        deadline (TIME): Time by which the job must end, such as 2026-03-01T18:00. A job that would
+            end later is refused.
         timeout (SECONDS; the service's limit): How long the job may run.
         storage: Where the result is kept: disk, or memory until the service ends.
         wait: Wait until the job has ended.
@@ -97,7 +88,7 @@ def submit(
     """
     if storage not in ("disk", "memory"):
         raise typer.BadParameter(f"it is {storage!r}; it must be disk or memory")
-    asked = product.read().as_dict() | {
+    asked = product.read(c).as_dict() | {
         "alpha": product.alpha,
         "beta": product.beta,
         "verify": product.verify,
@@ -107,17 +98,18 @@ def submit(
         "deadline": None if deadline is None else _read_time(deadline),
         "timeout_seconds": timeout,
     }
-    if listed is not None and a is not None:
-        raise CommandFailed("submit takes A and B, or --list FILE, not both", ExitCode.REFUSED)
-    products = [_name_product(a, b)] if listed is None else _read_list(listed)
+    asked = {name: value for name, value in asked.items() if value != _DEFAULTS.get(name)}
+    products = _name_product(a, b) if listed is None else _read_list(listed, a)
     if c is not None:
-        products = [one._replace(names={**one.names, "c": c}) for one in products]
+        products = [(where, names | {"c": c}) for where, names in products]
     with service.open() as client:
         found = _find_operands(client, products, product)
         files = {text: one for text, one in found.items() if isinstance(one, Path)}
         with store_files(client, [*files.values()]) as uploaded:
             found |= zip(files, uploaded, strict=True)
-            operands = [{name: found[text] for name, text in one.names.items()} for one in products]
+            operands = [
+                {name: found[text] for name, text in names.items()} for _, names in products
+            ]
             if listed is None:
                 jobs = [client.submit(**(asked | operands[0]))]
             else:
@@ -131,63 +123,66 @@ def submit(
             display.print_json(shown[0] if listed is None else shown)
 
 
-def _name_product(a: str | None, b: str | None) -> _Product:
-    """The product of the command line.
+def _name_product(a: str | None, b: str | None) -> list[tuple[str, _Names]]:
+    """The product of the command line, as a list of one.
 
     Raises:
-        CommandFailed: An operand is missing.
+        CommandRefused: An operand is missing.
     """
     if a is None or b is None:
         missing = "A" if a is None else "B"
-        message = f"{missing} is missing: name two files or matrices, or --list FILE of such pairs"
-        raise CommandFailed(message, ExitCode.REFUSED)
-    return _Product({"a": a, "b": b})
+        raise CommandRefused(
+            f"{missing} is missing: name two files or matrices, or --list FILE of such pairs"
+        )
+    return [("", {"a": a, "b": b})]
 
 
-def _read_list(file: Path) -> list[_Product]:
-    """A product for each line of a list that is not empty.
+def _read_list(file: Path, a: str | None) -> list[tuple[str, _Names]]:
+    """A product for each line that is not empty: where it is, for refusals, and its names.
 
     Raises:
-        CommandFailed: A line has not two names, or the list is empty or too long.
+        CommandRefused: A line has not two names, the list is empty or too long, or A is named, too.
     """
+    if a is not None:
+        raise CommandRefused("submit takes A and B, or --list FILE, not both")
     products = []
     for number, line in enumerate(file.read_text(errors="replace").splitlines(), start=1):
         try:
             names = shlex.split(line, comments=True)
         except ValueError:  # a quote that does not end
             names = [line]
+        where = f"{file}, line {number}"
         if names and len(names) != 2:
             limit = "two names, of A and B; one with spaces is in quotes"
-            message = f"{file}, line {number} is {line!r}; it must be {limit}"
-            raise CommandFailed(message, ExitCode.REFUSED)
+            raise CommandRefused(f"{where} is {line!r}; it must be {limit}")
         if names:
-            products.append(_Product(dict(zip("ab", names, strict=True)), f"{file}, line {number}"))
+            products.append((f"{where}: ", dict(zip("ab", names, strict=True))))
     if not 1 <= len(products) <= _MOST_PRODUCTS:
-        message = f"{file} has {len(products)} products; it must have 1 to {_MOST_PRODUCTS}"
-        raise CommandFailed(message, ExitCode.REFUSED)
+        limit = f"1 to {_MOST_PRODUCTS}"
+        raise CommandRefused(f"{file} has {len(products)} products; it must have {limit}")
     return products
 
 
 def _find_operands(
-    client: Client, products: Iterable[_Product], asked: options.ProductOptions
+    client: Client, products: Iterable[tuple[str, _Names]], asked: options.ProductOptions
 ) -> dict[str, Matrix | Path]:
     """The operands by what they were named, stored or files, once those of each product fit.
 
     Raises:
-        CommandFailed: Those of a line do not.
-        FieldError: One is neither a file nor what may be an id.
-        FieldProblem: One is a file, but not of a matrix; or they do not fit together.
+        CommandRefused: One is neither a file nor what may be an id, or is a file but not of a
+            matrix; or those of a product do not fit together.
     """
     found: dict[str, Matrix | Path] = {}
     known: dict[str, Operand] = {}
-    for product in products:
-        with product.explain():
-            for name, text in product.names.items():
+    for where, names in products:
+        try:
+            for name, text in names.items():
                 if text not in known:
                     known[text], found[text] = _find_operand(client, _NAMES[name], text)
-            a, b, *c = (known[text] for text in product.names.values())
-            addend = c[0] if c else None
-            check_operands(a, b, addend, alpha=asked.alpha, beta=asked.beta)
+            a, b, *c = (known[text] for text in names.values())
+            check_operands(a, b, c[0] if c else None, alpha=asked.alpha, beta=asked.beta)
+        except (FieldError, FieldProblem) as error:
+            raise CommandRefused(f"{where}{error}") from error
     return found
 
 

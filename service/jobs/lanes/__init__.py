@@ -1,7 +1,7 @@
 """The way of products to the engines, for jobs and for products in one call.
 
 Each product waits in the `engine_queue` as an `attempt` until it is sent; then it is one of the
-`running`, here and on nodes alike. What an engine has to do is its `load`. `host_lanes` finds which
-devices of this machine may compute a product, once for each shape, and assigns them. With a
-cluster, `cluster_lanes` finds where a product ends first.
+`running`, here and on nodes alike. `host_lanes` finds which devices of this machine may compute a
+product, once for each shape, and assigns them. With a cluster, `cluster_lanes` finds where a
+product ends first.
 """

@@ -12,8 +12,7 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.service.engine.cluster import ClusterNode
 from wavetrim.service.engine.fleet import Fleet
-from wavetrim.service.jobs.lanes.attempt import Attempt
-from wavetrim.service.jobs.lanes.load import EngineRun, Load
+from wavetrim.service.jobs.lanes.attempt import Attempt, EngineRun, Load
 from wavetrim.service.jobs.plans import Plans
 
 NODE_RUNS: Final = 2
@@ -36,11 +35,6 @@ class ClusterLanes:
         self._fleet = fleet
         self._loads = loads
         self._plans = plans
-
-    @property
-    def most_runs(self) -> int:
-        """How many jobs may be on their way to nodes at a time."""
-        return NODE_RUNS * len(self._fleet.nodes)
 
     def find(self, request: RunRequest) -> tuple[Offer, ...]:
         """The offer of each engine that may compute a product, this machine's first.

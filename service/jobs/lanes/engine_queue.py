@@ -23,6 +23,7 @@ from typing import Final
 from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.planning.device_sets import Choice
 from wavetrim.service.jobs.lanes.attempt import Attempt
+from wavetrim.service.jobs.lanes.cluster_lanes import NODE_RUNS
 from wavetrim.service.jobs.lanes.running import RunningProducts
 from wavetrim.service.threads import run_to_end
 
@@ -59,7 +60,8 @@ class EngineQueue(RunningProducts):
     @property
     def most_runs(self) -> int:
         """How many jobs are brought into memory at a time, those that are computed included."""
-        return LANE_RUNS * (1 + len(self._here.devices)) + self._cluster.most_runs
+        here = LANE_RUNS * (1 + len(self._here.devices))
+        return here + NODE_RUNS * len(self._fleet.nodes)
 
     @property
     def longest_wait_seconds(self) -> float:

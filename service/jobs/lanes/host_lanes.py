@@ -27,8 +27,7 @@ from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.jobs.lanes.attempt import Attempt
-from wavetrim.service.jobs.lanes.load import Load
+from wavetrim.service.jobs.lanes.attempt import Attempt, Load
 
 _CAPACITY: Final = 1024
 """Shapes whose choices are kept, and matrices B whose GPUs are."""

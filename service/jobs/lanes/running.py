@@ -18,10 +18,9 @@ from wavetrim.scheduler.engine.messages import FINAL_TYPES, Message
 from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
 from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.fleet import AnyEngine, Fleet
-from wavetrim.service.jobs.lanes.attempt import Attempt, resolve
+from wavetrim.service.jobs.lanes.attempt import Attempt, EngineRun, Load, resolve
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes, LaneState
-from wavetrim.service.jobs.lanes.load import EngineRun, Load
 from wavetrim.service.jobs.past import Past
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.queue import Queue
@@ -116,7 +115,7 @@ class RunningProducts:
         if not attempt.has_left:
             if attempt.queue is not None:
                 attempt.queue.remove(attempt)
-            attempt.begin()
+            attempt.note_wait()
             resolve(attempt.final, message or {"type": "cancelled", "job": attempt.request.job})
             self.on_left()
 
@@ -205,7 +204,7 @@ class RunningProducts:
         if attempt.queue is not None:
             attempt.queue.begin(attempt)
         attempt.holds = [extent.hold("engine") for extent in attempt.extents]
-        attempt.begin()
+        attempt.note_wait()
         attempt.on_begin()
         self._start(attempt, engine, seconds, lane)
 

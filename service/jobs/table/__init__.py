@@ -1,6 +1,6 @@
 """Jobs as rows of the database.
 
-`store` adds and changes jobs, in one thread. `rows` makes a row, reads it and changes it.
-`adding` adds all jobs of a POST; `ending` has all ways in which one ends, and what becomes of those
-that wait for its result. `listing` reads jobs: by their ids, page by page, and counted.
+`store` adds and changes jobs, in one thread. `changes` are its transactions: all jobs of a POST
+are added, and one ends, with those that wait for its result. `rows` makes rows and reads them: by
+their ids, page by page, and counted.
 """

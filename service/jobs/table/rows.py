@@ -1,4 +1,4 @@
-"""One row of the jobs table: made of a request, read as a job, and changed.
+"""Rows of the jobs table: made of requests, changed, and read as jobs, by ids or page by page.
 
 Each change names in its WHERE the states it may start from. Of two changes that both end a job the
 second one so changes nothing, and is told so.
@@ -6,25 +6,40 @@ second one so changes nothing, and is told so.
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Engine,
     Row,
     Update,
     and_,
     bindparam,
+    func,
     not_,
     or_,
+    select,
     update,
-)
+)  # fmt: skip
 
+from wavetrim.kernels.last_used import LastUsed
 from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.clock import read_clock
+from wavetrim.service.cursor import decode_mark, encode_mark
+from wavetrim.service.errors import CursorUnknown
+from wavetrim.service.jobs.errors import JobNotFound
 from wavetrim.service.jobs.job import PROMISE, UNFINISHED, Job, JobState, Shape
-from wavetrim.service.storage.database.tables import jobs
+from wavetrim.service.storage.database.database import reading, split
+from wavetrim.service.storage.database.tables import is_owned, job_labels, jobs
+
+_MARK: Final = r"before:([0-9a-f]{32})"
+"""A cursor: an id, as a number would tell how many jobs others have posted."""
+
+_MOST_ENDED: Final = 1000
+"""Ended jobs that are kept in memory; chosen: some kilobytes each."""
 
 _OPEN: Final = NO_OPTIONS.as_dict()
 
@@ -135,6 +150,150 @@ def _build_update(names: tuple[str, ...], states: tuple[JobState, ...]) -> Updat
     given = {name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in names}
     in_state = or_(*(jobs.c.state == state for state in states))
     return update(jobs).where(jobs.c.id == bindparam("job"), in_state).values(**given)
+
+
+def find_job(connection: Connection, job_id: str) -> Job | None:
+    """A job as its row has it; None if there is none."""
+    return find_jobs(connection, [job_id]).get(job_id)
+
+
+def find_jobs(connection: Connection, ids: Collection[str]) -> dict[str, Job]:
+    """The jobs that exist, by their ids; the oldest first."""
+    wanted = select(jobs).order_by(jobs.c.sequence)
+    found = [
+        read_job(row)
+        for some in split(sorted(ids))
+        for row in connection.execute(wanted.where(jobs.c.id.in_(some)))
+    ]
+    return {job.id: job for job in found}
+
+
+class JobReader:
+    """Reads jobs. Thread-safe: each call is one transaction.
+
+    Where a method takes an `owner`, others' jobs do not exist for it; None stands for everybody.
+
+    Args:
+        database: Has the rows.
+
+    Attributes:
+        running: The jobs that run, by their ids, as their runs know them: newer than their rows.
+            One that is queued here was given up by its run, which ends.
+        ended: The last jobs that have ended: whoever asks about one soon after needs no statement.
+    """
+
+    def __init__(self, database: Engine) -> None:
+        self._database = database
+        self.running: dict[str, Job] = {}
+        self.ended = LastUsed[str, Job](_MOST_ENDED)
+
+    def get(self, job_id: str, owner: str | None = None) -> Job:
+        """A job by its id.
+
+        Raises:
+            JobNotFound: There is no job of that id.
+        """
+        job = self.find([job_id], owner).get(job_id)
+        if job is None:
+            raise JobNotFound(job_id)
+        return job
+
+    def find(self, ids: Collection[str], owner: str | None = None) -> dict[str, Job]:
+        """Those of some jobs that exist, by their ids; the oldest first."""
+        # PostgreSQL refuses a NUL in a string; no id has anything but letters and digits.
+        possible = [one for one in ids if one.isascii() and one.isalnum()]
+        with reading(self._database) as connection:
+            found = find_jobs(connection, possible)
+        return {
+            job_id: self._show(job) for job_id, job in found.items() if owner in (None, job.owner)
+        }
+
+    def page(
+        self,
+        *,
+        state: JobState | None = None,
+        labels: Sequence[str] = (),
+        limit: int = 50,
+        cursor: str | None = None,
+        owner: str | None = None,
+    ) -> tuple[tuple[Job, ...], str | None]:
+        """A page of jobs, the newest first.
+
+        Args:
+            state: Only jobs in this state.
+            labels: Only jobs that have all of these.
+            limit: The most jobs of a page.
+            cursor: Where an earlier page ended.
+            owner: Whose they are.
+
+        Returns:
+            The jobs, and the cursor of the next page (None after the last one). Jobs added between
+            two calls do not shift a page.
+
+        Raises:
+            CursorUnknown: The cursor was not made by this method, or its job is forgotten.
+        """
+        wanted = select(jobs).where(is_owned(jobs, owner), *_have(labels))
+        wanted = wanted.order_by(jobs.c.sequence.desc()).limit(limit + 1)
+        if state is not None:
+            wanted = wanted.where(is_in_state(state, self.running))
+        with reading(self._database) as connection:
+            if cursor is not None:
+                last = select(jobs.c.sequence).where(
+                    jobs.c.id == decode_mark(cursor, _MARK)[1], is_owned(jobs, owner)
+                )
+                sequence = connection.scalar(last)
+                if sequence is None:
+                    limits = "that of a job which is still remembered"
+                    raise CursorUnknown("cursor", cursor, limits)
+                wanted = wanted.where(jobs.c.sequence < sequence)
+            found = [read_job(row) for row in connection.execute(wanted)]
+        shown = found[:limit]
+        following = encode_mark(f"before:{shown[-1].id}") if len(found) > limit else None
+        return tuple(map(self._show, shown)), following
+
+    def list_unfinished(self) -> list[Job]:
+        """All jobs that have not ended, while none runs, the oldest first."""
+        with reading(self._database) as connection:
+            return list_unfinished(connection)
+
+    def list_labelled(self, labels: Sequence[str], owner: str) -> list[str]:
+        """The ids of unfinished jobs that have all of some labels, the newest first."""
+        unfinished = jobs.c.state.in_(UNFINISHED), is_owned(jobs, owner)
+        wanted = select(jobs.c.id).where(*unfinished, *_have(labels))
+        with reading(self._database) as connection:
+            return list(connection.scalars(wanted.order_by(jobs.c.sequence.desc())))
+
+    def count_by_state(self) -> dict[JobState, int]:
+        """How many jobs there are in each state."""
+        running = tuple(self.running)
+        counted = select(jobs.c.state, func.count()).group_by(jobs.c.state)
+        behind = select(func.count()).where(jobs.c.id.in_(running), jobs.c.state == JobState.QUEUED)
+        with reading(self._database) as connection:
+            found = {JobState(state): count for state, count in connection.execute(counted)}
+            begun = (connection.scalar(behind) or 0) if running else 0
+        counts = {state: found.get(state, 0) for state in JobState}
+        counts[JobState.QUEUED] -= begun
+        counts[JobState.RUNNING] += begun
+        return counts
+
+    def _show(self, row: Job) -> Job:
+        running = self.running.get(row.id)
+        if running is None or row.state.finished:
+            return row
+        return replace(running, cancel_requested=row.cancel_requested)
+
+
+def list_unfinished(connection: Connection) -> list[Job]:
+    """All jobs that have not ended, as their rows have them, the oldest first."""
+    wanted = select(jobs).where(jobs.c.state.in_(UNFINISHED)).order_by(jobs.c.sequence)
+    return [read_job(row) for row in connection.execute(wanted)]
+
+
+def _have(labels: Sequence[str]) -> list[ColumnElement[bool]]:
+    """Selects the rows of jobs that have all of some labels."""
+    named = select(job_labels.c.job)
+    return [jobs.c.id.in_(named.where(job_labels.c.label == label)) for label in labels]
 
 
 def is_in_state(state: JobState, running: Collection[str]) -> ColumnElement[bool]:

@@ -13,10 +13,8 @@ from sqlalchemy import Connection, Engine, delete, select
 from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.table.adding import add_jobs, find_first
-from wavetrim.service.jobs.table.ending import Endings
-from wavetrim.service.jobs.table.listing import JobReader, list_unfinished
-from wavetrim.service.jobs.table.rows import change_row, describe_job
+from wavetrim.service.jobs.table.changes import Endings, add_jobs, find_first
+from wavetrim.service.jobs.table.rows import JobReader, change_row, describe_job, list_unfinished
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.shared_commits import CommitLost, SharedCommits, Together
 from wavetrim.service.storage.database.tables import jobs
@@ -61,7 +59,7 @@ class JobStore(JobReader):
         Args:
             new: As `make_job` makes them, at least one.
             idempotency_key: Makes a repeated call of the owner's return the first jobs.
-            owner: Name of the tenant to whom they belong.
+            owner: Whose they are.
 
         Returns:
             The jobs, and whether this call made them.
@@ -127,7 +125,7 @@ class JobStore(JobReader):
 
         Args:
             job: The job, as its run knows it.
-            counts: Whether that was a try. It was none if the service stops before the job.
+            counts: Whether that counts as a try; it does not if the service was to stop.
 
         Returns:
             The job as it is now; None when it had ended before.
@@ -143,10 +141,6 @@ class JobStore(JobReader):
 
     def request_cancel(self, job_id: str, owner: str | None = None) -> Job:
         """Cancels a queued job at once and marks a running one; a cancelled job stays as it is.
-
-        Args:
-            job_id: The job.
-            owner: Whose it must be; None for anybody's.
 
         Raises:
             JobNotFound: There is no job of that id.
@@ -170,11 +164,6 @@ class JobStore(JobReader):
 
     def change_priority(self, job_id: str, priority: int, owner: str | None = None) -> Job:
         """Gives a queued job another priority.
-
-        Args:
-            job_id: The job.
-            priority: The new one.
-            owner: Whose it must be; None for anybody's.
 
         Raises:
             JobNotFound: There is no job of that id.
@@ -238,6 +227,7 @@ class JobStore(JobReader):
         forgotten = 0
         while count := self._forget_batch(before, last_sequence):
             forgotten += count
+            self.ended.clear()
         return forgotten
 
     def _forget_batch(self, before: float, last_sequence: int) -> int:

@@ -11,15 +11,17 @@ from wavetrim.service.cli.main import COMMANDS, load_command
 
 HEAD = "[bold]Example[/]\n\n"
 
-ELSEWHERE = ("calibrate", "cancel", "node", "priority", "reproduce")
-"""They take minutes, a job that still runs, a cluster or a GPU: checked for their form only."""
+ELSEWHERE = ("calibrate", "node", "reproduce")
+"""They take long, a cluster or a GPU: checked for their form only."""
 
 FOLDERS = ("adopt", "keys")
 """They change a data folder: one of their own."""
 
 
-def read_example(command: str) -> str:
-    epilog = load_command(command).epilog
+def read_example(command: str, below: str | None = None) -> str:
+    """The example of a command, or of one below it."""
+    loaded = load_command(command)
+    epilog = (loaded if below is None else loaded.commands[below]).epilog
     assert epilog.startswith(HEAD)
     return str(epilog.removeprefix(HEAD))
 
@@ -48,6 +50,15 @@ def test_an_example_runs(command: str, tmp_path: Path, shared_server: RunningSer
     if command in FOLDERS:
         exports += "export WAVETRIM_DATA_DIR=own\n"
     Stage(tmp_path, shared_server).run_shell(exports + read_example(command))
+
+
+@pytest.mark.parametrize("command", load_command("keys").commands)
+def test_an_example_about_keys_runs(
+    command: str, tmp_path: Path, shared_server: RunningServer
+) -> None:
+    make_programs(tmp_path)
+    example = "export WAVETRIM_DATA_DIR=own\n" + read_example("keys", command)
+    Stage(tmp_path, shared_server).run_shell(example)
 
 
 def test_the_example_of_serve_runs(tmp_path: Path) -> None:

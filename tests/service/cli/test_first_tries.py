@@ -65,8 +65,8 @@ def test_a_key_that_no_header_can_have_is_refused_and_not_shown(
 @pytest.mark.parametrize(
     ("level", "way_out"),
     [
-        ("", "--port names another one, 0 takes one that is free"),
-        ("1", "`WAVETRIM_PORT=9000 make serve` takes another port, 0 one that is free"),
+        ("", "--port 9000 takes another port, --port 0 a free one"),
+        ("1", "`WAVETRIM_PORT=9000 make serve` takes another port, WAVETRIM_PORT=0 a free one"),
     ],
 )
 def test_a_port_in_use_is_told_with_what_to_do(

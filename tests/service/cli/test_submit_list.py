@@ -164,7 +164,7 @@ def test_a_waiting_job_shows_its_place_its_end_and_the_reason(
     shown = call(server, files, "status", second).stdout
     expected = busy.job(second).status().document["expected"]
     place = r"( after \d+ others)?"  # an engine takes several small jobs at once
-    assert re.search(rf"ends at \S+{place}, with 90% between \S+ and \S+\n", shown)
+    assert re.search(rf"ends at \S+{place}, nine times in ten between \S+ and \S+\n", shown)
     assert expected["reason"] in re.sub(r"\s+", " ", shown)
     listed = call(server, files, "jobs").stdout
     assert re.search(rf"{second}  (queued after \d|queued|running)", listed)

@@ -1,8 +1,8 @@
-"""What commands draw: plots, timelines, progress bars and figures with units."""
+"""What commands draw: tables of splits, timelines, progress bars and figures with units."""
 
 import contextlib
 import io
-from collections.abc import Callable
+import re
 from typing import Any
 
 import pytest
@@ -12,53 +12,42 @@ from rich.console import Console
 
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.planning.plan import Prediction
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.service.cli.display import show_bytes, show_share
-from wavetrim.service.cli.plot import CHOSEN, SHORTEST_WIDTH, TOTAL, draw_curve, draw_timeline
+from wavetrim.service.cli.plot import compare_splits, draw_timeline
 from wavetrim.service.cli.units import format_bytes, format_gflops, format_seconds
 
 
-@st.composite
-def splits(draw: st.DrawFn) -> tuple[Callable[[int], Prediction], int, int]:
-    """A staircase and a line, its best F, and M."""
-    m, wave_rows = draw(st.integers(1, 3000)), draw(st.integers(1, 200))
-    wave_seconds, row_seconds = (draw(st.floats(1e-7, 1e-1)) for _ in range(2))
-
-    def predict(f: int) -> Prediction:
-        return Prediction(-(-(m - f) // wave_rows) * wave_seconds, f * row_seconds)
-
-    return predict, min(range(m + 1), key=lambda f: predict(f).total_seconds), m
+def compare(m: int, n: int, k: int, device: str, options: PlanOptions) -> list[list[str]]:
+    """The rows of seconds over F, as cells."""
+    profile = find_profile(device, devices=(), directory=None, cpu_threads=2)
+    plan = choose_plan(GemmProblem(m, n, k, "float64"), profile, options)
+    shown = io.StringIO()
+    Console(file=shown, width=80).print(compare_splits(plan))
+    assert max(map(len, shown.getvalue().splitlines())) <= 80
+    return [re.split(r"  +", line.strip()) for line in shown.getvalue().splitlines()[1:]]
 
 
-@given(splits(), st.integers(SHORTEST_WIDTH, 200))
-def test_a_plot_fits_and_marks_the_chosen_f_below_every_other_total(
-    split: tuple[Callable[[int], Prediction], int, int], width: int
-) -> None:
-    lines = draw_curve(*split, width=width).plain.splitlines()
-    assert max(map(len, lines)) <= width
-    area = [line.partition("│")[2] for line in lines if "│" in line]
-    (best,) = [y for y, line in enumerate(area) if CHOSEN in line]
-    (axis,) = [line for line in lines if "└" in line]
-    assert area[best].index(CHOSEN) == axis.partition("└")[2].index("┴")
-    assert all(TOTAL not in line for line in area[best + 1 :])
-    columns = zip(*(line.ljust(width) for line in area), strict=True)
-    assert all({TOTAL, CHOSEN} & set(column) for column in [*columns][: width - 12])
-    assert any(f"F = {split[1]}" in line for line in lines)
+def test_each_wave_has_a_row_of_seconds_over_f_and_the_chosen_one_is_marked() -> None:
+    rows = compare(4096, 4096, 4096, "T4", PlanOptions("cublas", f=448))
+    (chosen,) = [row for row in rows if row[-1].endswith("█ ← chosen")]
+    assert chosen[:2] == ["448", "46"]
+    waves = [int(row[1]) for row in rows]
+    assert waves[: waves.index(46) + 1] == [*range(52, 45, -1)]
+    gpu_seconds = [float(row[2].partition(" ")[0]) for row in rows if row[2].endswith(" ms")]
+    assert gpu_seconds == sorted(gpu_seconds, reverse=True)
 
 
-def test_each_wave_is_a_line_of_the_plot_and_the_axis_tells_them_apart() -> None:
-    profile = find_profile("T4", devices=(), directory=None, cpu_threads=2)
-    problem = GemmProblem(4096, 4096, 4096, "float64")
-    plan = choose_plan(problem, profile, PlanOptions("cublas", f=448))
-    wave_seconds = plan.predict(0).gpu_seconds / plan.waves_gpu_only
-    plot = draw_curve(plan.predict, plan.f, 4096, step_seconds=wave_seconds, width=80).plain
-    area = [line.split("│") for line in plot.splitlines() if "│" in line]
-    stairs = [line for _, line in area if TOTAL in line.partition("┊")[0]]
-    assert len(stairs) >= plan.waves_gpu_only - plan.waves == 6
-    labels = [label.strip() for label, _ in area if label.strip()]
-    assert len({*labels} - {"0 s"}) == len(labels) == 6
+@given(
+    *(st.integers(1, 20_000) for _ in range(2)),
+    st.integers(1, 500),
+    st.sampled_from(["T4", "H100 SXM x2", "RTX 3090"]),
+)
+def test_seconds_over_f_is_short_whatever_the_product(m: int, n: int, k: int, device: str) -> None:
+    rows = compare(m, n, k, device, PlanOptions())
+    assert len(rows) <= 18
+    assert sum(row[-1].endswith("chosen") for row in rows) == 1
 
 
 def make_queue(device: str, work: str, *spans: tuple[float, float]) -> dict[str, Any]:
@@ -112,7 +101,6 @@ def test_a_bar_ends_at_100_unless_it_is_broken_off() -> None:
         (format_seconds(0.00012345), "123 µs"),
         (format_seconds(0.99999), "1.00 s"),
         (format_seconds(3600.0), "3600 s"),
-        (format_seconds(1.9990, apart_seconds=1e-3), "1.999 s"),
         (format_bytes(1023), "1023 B"),
         (format_bytes(16 * 2**20), "16.0 MiB"),
         (format_gflops(473), "473 GFLOP/s"),

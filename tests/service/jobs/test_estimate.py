@@ -17,7 +17,6 @@ from wavetrim.service.jobs.estimate import (
     Others,
     describe_wait,
     find_ahead,
-    make_group,
 )
 from wavetrim.service.jobs.order import rank
 from wavetrim.service.jobs.past import LEAST_ENDS, Kind, Past, Span, find_kind
@@ -38,7 +37,7 @@ def group(*products: Product, seconds: float | None = None) -> Group:
     first = products[0]
     seconds = first.predicted_seconds if seconds is None else seconds
     ordered = sorted(products, key=lambda one: one.since)
-    return make_group(ordered, seconds)
+    return Group(ordered, seconds)
 
 
 def ahead(
@@ -110,9 +109,9 @@ def test_of_one_callers_at_most_all_go_first(ages: list[float], seconds: list[fl
 
 
 def test_groups_that_stand_for_several_count_so() -> None:
-    one = make_group([Product(since=NOW - 1)], 1.0, times=5)
+    one = Group([Product(since=NOW - 1)], 1.0, times=5)
     assert ahead(Product(), [one]).own == 5
-    found = ahead(Product(), [one], [Others(0.0, [make_group([Product("bob")], 1.0)], times=7)])
+    found = ahead(Product(), [one], [Others(0.0, [Group([Product("bob")], 1.0)], times=7)])
     assert found.others == 7
 
 
@@ -137,8 +136,12 @@ def test_ratios_of_ended_jobs_move_and_narrow_the_interval() -> None:
         past.learn_end((0.0, 0.5, 1.0), begun=0.6, ended=ended)
     assert not past.is_young
     begins, ends = past.calibrate(NOW, NOW + 5, NOW + 10)
-    assert ends == pytest.approx(Span(NOW + 20.9, NOW + 20, NOW + 21.8))
+    assert ends == pytest.approx(Span(NOW + 20, NOW + 20, NOW + 21.8)), (
+        "the end nearest to NOW + 10"
+    )
     assert begins == pytest.approx(Span(NOW + 6, NOW + 6, NOW + 6)), "a tenth of ten seconds later"
+    past.learn_end((0.0, 0.5, 1.0), begun=0.5, ended=0.5)
+    assert past.calibrate(NOW, NOW + 5, NOW + 10)[1].at == NOW + 10, "inside it is as predicted"
 
 
 def test_seconds_are_predictions_times_what_was_measured() -> None:

@@ -7,9 +7,8 @@ from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.jobs.lanes.attempt import Attempt
+from wavetrim.service.jobs.lanes.attempt import Attempt, Load
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes
-from wavetrim.service.jobs.lanes.load import Load
 from wavetrim.service.settings import Settings
 
 PLACE = Operand(1, 0, 900, 900, "float32")

@@ -98,7 +98,7 @@ def test_tables_are_printed_whole_and_files_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for report in (*list_probe_reports(), *list_reports()):
-        finish_report(replace(report, plots=()), tmp_path, "wrong")  # drawn in tests/lab
+        finish_report(replace(report, plots=()), tmp_path)  # drawn in tests/lab
         shown = capsys.readouterr().out
         assert f"Measured on {report.hardware}." in shown
         for kind in ("md", "csv"):
@@ -115,8 +115,8 @@ def test_tables_are_printed_whole_and_files_are_named(
     [split_rows(passed=False), add_product(padding_kept=False), stride_copies(right=False)],
 )
 def test_a_wrong_result_is_written_and_ends_with_3(report: Report, tmp_path: Path) -> None:
-    with pytest.raises(CommandFailed, match=f"{report.name}: some are wrong") as failure:
-        finish_report(report, tmp_path, "some are wrong")
+    with pytest.raises(CommandFailed, match=f"{report.name}: a result is wrong") as failure:
+        finish_report(report, tmp_path)
     assert failure.value.code == ExitCode.WRONG
     assert (tmp_path / f"{report.name}.md").is_file()
 

@@ -93,7 +93,7 @@ def make_small(dtype: str = "float32", rows: int = 4, columns: int = 4) -> Array
         (make_small(), ["--kernel", "none"], "kernel is 'none'"),
         (make_small(), ["--accuracy", "odd"], "accuracy is 'odd'; it must be one of strict"),
         (make_small(), ["--sms", "1"], "sms is 1; it must be left out: there is no GPU"),
-        (make_small(), ["--beta", "1"], "c is None; it must be"),
+        (make_small(), ["--beta", "1"], "--beta is 1, so C0 is needed: --c C0.npy gives it"),
         (make_small(), ["--alpha", "nan"], "alpha is nan; it must be a finite number"),
         (make_small(), ["-o", "."], "it must be the name of an ordinary file"),
         (make_small(), ["-o", "/dev/null"], "it must be the name of an ordinary file"),

@@ -3,22 +3,21 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine
 
 from tests.service.drafts import begin_draft, keep_matrix, run
-from wavetrim.service.jobs.errors import JobNotFound, JobStateConflict, OperandEnded
+from wavetrim.service.jobs.errors import JobNotFound, OperandEnded
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.request import JobRequest
-from wavetrim.service.jobs.table.ending import Success
+from wavetrim.service.jobs.table.changes import Success
 from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.jobs.table.store import JobStore
-from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.shared_commits import SharedCommits
-from wavetrim.service.storage.database.tables import job_labels
 from wavetrim.service.storage.errors import MatrixInUse
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 
@@ -64,7 +63,7 @@ def succeed(jobs: JobStore, matrices: MatrixStore) -> Callable[[Job], str]:
     def publish(job: Job) -> str:
         draft = begin_draft(matrices, *SHAPE[:3])
         result = draft.matrix.id
-        success = Success(job.succeed(result, plan={}, timings={}, verification=None))
+        success = Success(replace(job, result=result, plan={}, timings={}))
         run(draft.publish(settle=lambda connection: jobs.endings.succeed(connection, [success])))
         return result
 
@@ -167,32 +166,3 @@ def test_a_thousand_jobs_hear_of_one_end(jobs, matrices, succeed, add) -> None:
     added, _ = asyncio.run(jobs.add(rows))
     result = succeed(first)
     assert {job.a for job in jobs.find([job.id for job in added]).values()} == {result}
-
-
-def test_only_the_priority_of_a_queued_job_is_changed(jobs, add, succeed) -> None:
-    job = add()
-    assert jobs.change_priority(job.id, 7).priority == jobs.get(job.id).priority == 7
-    jobs.running[job.id] = job.begin_try(1.0)
-    with pytest.raises(JobStateConflict, match="is running; it must be queued"):
-        jobs.change_priority(job.id, 8)
-    jobs.running.clear()
-    succeed(job)
-    with pytest.raises(JobStateConflict, match="is succeeded"):
-        jobs.change_priority(job.id, 8)
-    assert jobs.get(job.id).priority == 7
-
-
-def test_labels_find_jobs_and_go_with_them(database, jobs, add, succeed) -> None:
-    one, both = add(labels=("x",)), add(labels=("x", "ä y", "x"))
-    add()
-    assert jobs.page(labels=["x"])[0] == (both, one)
-    assert jobs.page(labels=["x", "ä y"])[0] == (both,)
-    page, cursor = jobs.page(labels=["x"], limit=1)
-    assert (page, jobs.page(labels=["x"], limit=1, cursor=cursor)) == ((both,), ((one,), None))
-    assert jobs.list_labelled(["x"], "") == [both.id, one.id]
-    assert jobs.list_labelled(["x"], "ada") == []
-    succeed(both)
-    assert jobs.list_labelled(["x"], "") == [one.id]
-    assert jobs.expire(0.0, start=0.0, most=0) == 1
-    with reading(database) as connection:
-        assert connection.scalar(select(func.count()).select_from(job_labels)) == 1

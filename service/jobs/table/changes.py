@@ -1,20 +1,145 @@
-"""Jobs end: one succeeds, fails or is cancelled, or its run breaks off.
+"""Jobs are added and end, each in a transaction with what it means for other jobs.
+
+All jobs of a POST are added or none, once for each Idempotency-Key. A row protects its operands:
+matrices that it names are not removed, and the end of a job that it waits for reaches it. So
+operands are looked at once more in the transaction that adds the row.
 
 What waits for the result of a job is changed in the transaction in which that job ends: it gets the
 result as its operand, or ends as well. So no row ever waits for a job that has ended.
 """
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from wavetrim.service.clock import read_clock
-from wavetrim.service.jobs.errors import JobStateConflict
-from wavetrim.service.jobs.job import MOST_TRIES, PROMISE, Job, JobState
-from wavetrim.service.jobs.table.rows import change_row, describe_job, read_job, write_all
+from wavetrim.service.errors import FieldProblem
+from wavetrim.service.jobs.errors import JobStateConflict, OperandNotFound
+from wavetrim.service.jobs.job import MOST_TRIES, PROMISE, Job, JobState, list_promised
+from wavetrim.service.jobs.operands import find_result
+from wavetrim.service.jobs.table.rows import (
+    change_row,
+    describe_job,
+    find_job,
+    find_jobs,
+    make_row,
+    read_job,
+    write_all,
+)
 from wavetrim.service.storage.database.database import split
-from wavetrim.service.storage.database.tables import jobs
+from wavetrim.service.storage.database.tables import job_labels, jobs, matrices, scope_key
+
+_NAMED: Final = ("a", "b", "c")
+
+_OPTIONAL: Final[dict[str, Any]] = {
+    "storage": "disk",
+    "labels": [],
+    "deadline": None,
+    "timeout_seconds": None,
+}
+"""Defaults of fields that stored requests of earlier versions lack."""
+
+# Statements that every job needs are built once, as building one takes as long as running it.
+_ADDED: Final = insert(jobs)
+_LOCKED: Final = (
+    select(matrices.c.id)
+    .where(matrices.c.id.in_(bindparam("ids", expanding=True)))
+    .order_by(matrices.c.id)
+    .with_for_update(read=True)
+)
+
+
+def find_key(key: str, owner: str, index: int) -> str:
+    """The Idempotency-Key of a job of a POST as it is stored: the first one has it as it is."""
+    scoped = scope_key(owner, key)
+    if not index:
+        return scoped
+    return "\n" + hashlib.sha256(f"{scoped}\n{index}".encode()).hexdigest()
+
+
+def find_first(
+    connection: Connection, requests: Sequence[Mapping[str, Any]], owner: str, key: str | None
+) -> list[Job]:
+    """The jobs that the same POST has made before; none without a key.
+
+    Raises:
+        FieldProblem: Those jobs have other requests.
+    """
+    if key is None:
+        return []
+    # One more than there are requests: an earlier POST may have made more.
+    keys = [find_key(key, owner, index) for index in range(len(requests) + 1)]
+    found: dict[str | None, Job] = {}
+    for some in split(keys):
+        made = connection.execute(select(jobs).where(jobs.c.idempotency_key.in_(some)))
+        found |= {job.idempotency_key: job for job in map(read_job, made)}
+    if not found:
+        return []
+    same = [found[one] for one in keys[:-1] if one in found]
+    pairs = zip(same, requests, strict=False)
+    if len(same) != len(requests) or keys[-1] in found or any(_differ(*pair) for pair in pairs):
+        first = next(iter(found.values()))
+        limit = f"a new key, or come with the request of job {first.id}, which it made"
+        raise FieldProblem("Idempotency-Key", key, limit)
+    return same
+
+
+def _differ(job: Job, request: Mapping[str, Any]) -> bool:
+    return _OPTIONAL | job.request != _OPTIONAL | dict(request)
+
+
+def add_jobs(connection: Connection, new: Sequence[Job], endings: "Endings") -> list[Job]:
+    """Add the rows of new jobs; those that wait for others become followers of these.
+
+    Returns:
+        The jobs, with the results of those as operands that have succeeded by now.
+
+    Raises:
+        OperandNotFound: An operand does not exist (any more), nor a job that would make it.
+        OperandEnded: A job that was to make an operand has failed or was cancelled.
+    """
+    if not new:
+        return []
+    awaited = {one for job in new for one in job.awaited}
+    found = find_jobs(connection, awaited) if awaited else {}
+    added = [_take_results(job, found) if job.awaited else job for job in new]
+    _lock_operands(connection, added)
+    connection.execute(_ADDED, [make_row(job) for job in added])
+    labels = [{"job": job.id, "label": label} for job in added for label in set(job.labels)]
+    if labels:
+        connection.execute(insert(job_labels), labels)
+    for job in added:
+        endings.add(job.id, job.awaited)
+    return added
+
+
+def _take_results(job: Job, found: Mapping[str, Job]) -> Job:
+    """A job with results as operands, as far as there are any."""
+    taken: dict[str, Any] = {}
+    for field in _NAMED:
+        for awaited in list_promised(getattr(job, field)):
+            if isinstance(result := find_result(field, awaited, found), str):
+                taken[field] = result
+    return replace(job, **taken)
+
+
+def _lock_operands(connection: Connection, added: Sequence[Job]) -> None:
+    """Lock operands' rows against deletion until the jobs' rows are there to protect them."""
+    named = [
+        (name, field)
+        for job in added
+        for field in _NAMED
+        if (name := getattr(job, field)) is not None and not name.startswith(PROMISE)
+    ]
+    found: set[str] = set()
+    for some in split(sorted({name for name, _ in named})):
+        found |= set(connection.scalars(_LOCKED, {"ids": some}))
+    for name, field in named:
+        if name not in found:
+            raise OperandNotFound(field, name)
 
 
 @dataclass(slots=True, eq=False)
@@ -22,8 +147,7 @@ class Success:
     """A job that succeeds.
 
     Attributes:
-        job: The job as it succeeds (`Job.succeed`); when it has finished is known once it is
-            written.
+        job: The job with its result; as it has succeeded, once that is written.
     """
 
     job: Job
@@ -64,7 +188,10 @@ class Endings:
             JobStateConflict: One of the jobs has ended before.
         """
         for one in successes:
-            one.job = replace(one.job, finished_at=read_clock())
+            one.job = replace(
+                one.job, state=JobState.SUCCEEDED, progress=1.0, rows_done=None,
+                finished_at=read_clock(),
+            )  # fmt: skip
         ended = [one.job for one in successes]
         if not write_all(connection, ended):
             raise JobStateConflict(ended[0].id, "finished", "queued or running to succeed")
@@ -99,12 +226,11 @@ class Endings:
             running: The job as its run knows it; None if it does not run.
         """
         if running is None or running.state is not JobState.RUNNING:
-            row = find_row(connection, job_id)
-            if row is None:
+            running = find_job(connection, job_id)
+            if running is None:
                 return None
-            if row.state is JobState.QUEUED:
-                return self.cancel(connection, row)
-            running = row
+            if running.state is JobState.QUEUED:
+                return self.cancel(connection, running)
         return change_row(connection, job_id, describe_job(running) | {"cancel_requested": True})
 
     def break_off(self, connection: Connection, job: Job, *, counts: bool) -> Job | None:
@@ -119,7 +245,7 @@ class Endings:
         Returns:
             The job as it is now; None when it has ended before.
         """
-        row = find_row(connection, job.id)
+        row = find_job(connection, job.id)
         if row is None:
             return None
         if row.cancel_requested:
@@ -156,9 +282,3 @@ class Endings:
                 change = update(jobs).where(*waits).values(changes).returning(jobs)
                 left += map(read_job, connection.execute(change).all())
         return ended
-
-
-def find_row(connection: Connection, job_id: str) -> Job | None:
-    """A job as its row has it."""
-    row = connection.execute(select(jobs).where(jobs.c.id == job_id)).one_or_none()
-    return None if row is None else read_job(row)

@@ -1,0 +1,141 @@
+"""Products at the nodes of a cluster: planned once, moved when a node is lost, and stopped."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.jobs.silent_cluster import SilentCluster
+from tests.service.parts import Parts, ask, running_parts
+from wavetrim.scheduler.engine.messages import Message, Operand, RunRequest
+from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
+from wavetrim.service.engine.engine import Engine
+from wavetrim.service.engine.fleet import Fleet
+from wavetrim.service.jobs.job import JobState
+from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
+from wavetrim.service.jobs.plans import Plans
+from wavetrim.service.settings import Settings
+
+IMPOSSIBLE = {
+    "multiprocessors without a GPU": PlanOptions(sms=3),
+    "an accuracy of another type": PlanOptions(accuracy="float64"),
+}
+
+
+def make_lanes(folder: Path) -> ClusterLanes:
+    engine = Engine(Settings(data_dir=folder))
+    return ClusterLanes(Fleet(engine, SilentCluster(folder)), {}, Plans(engine))
+
+
+def make_request(options: PlanOptions = NO_OPTIONS, *, cpu_only: bool = False) -> RunRequest:
+    place = Operand(1, 0, 300, 300, "int64")
+    return RunRequest("job", place, place, None, place, options=options, cpu_only=cpu_only)
+
+
+@pytest.mark.parametrize("cpu_only", [False, True])
+def test_a_product_is_known_once_it_was_estimated(tmp_path: Path, cpu_only: bool) -> None:
+    lanes, request = make_lanes(tmp_path), make_request(cpu_only=cpu_only)
+    assert not lanes.is_known(request)
+    offers = [offer.engine for offer in lanes.find(request)]
+    assert offers == (["here"] if cpu_only else ["here", "node 0"])
+    assert lanes.is_known(request)
+    assert not lanes.is_known(make_request(cpu_only=not cpu_only))
+
+
+@pytest.mark.parametrize("options", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_a_product_that_no_plan_meets_is_known_too(tmp_path: Path, options: PlanOptions) -> None:
+    """It goes to this machine's engine, which says what is wrong."""
+    lanes, request = make_lanes(tmp_path), make_request(options)
+    assert not lanes.is_known(request)
+    for _ in range(2):
+        assert [offer.engine for offer in lanes.find(request)] == ["here"]
+        assert lanes.is_known(request)
+
+
+def test_this_machine_computes_what_a_lost_node_has_left_in_the_same_try(tmp_path: Path) -> None:
+    cluster = SilentCluster(tmp_path)
+
+    async def scenario() -> None:
+        async with asyncio.timeout(60), running_parts(tmp_path / "data") as parts:
+            await parts.engine.wait_ready()
+            parts.engines._fleet.cluster = cluster
+            a = parts.store_slow_operand(600)
+            job, _ = await parts.submit(ask(a, a))
+            await cluster.has_run.wait()
+            cluster.lose_runs("its engine was ended")  # the node computes the next one, too
+            assert len(set(cluster.asked)) == 2, "the node may still end the first run"
+            cluster.nodes.clear()
+            cluster.lose_runs("its engine was ended")
+            ended = await parts.dispatcher.wait(job.id)
+            assert (ended.state, ended.attempts) == (JobState.SUCCEEDED, 1)
+            assert parts.engines.running == 0
+
+    asyncio.run(scenario())
+
+
+@pytest.fixture(params=[True, False], ids=["its engine ends", "its engine goes on"])
+def cluster(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> SilentCluster:
+    """Two nodes that hear no cancellation."""
+    monkeypatch.setattr("wavetrim.service.jobs.lanes.running.STOP_GRACE_SECONDS", 0.1)
+    return SilentCluster(tmp_path, nodes=2, hears_end=request.param)
+
+
+@asynccontextmanager
+async def running_job(
+    folder: Path, cluster: SilentCluster, monkeypatch: pytest.MonkeyPatch, **settings: Any
+) -> AsyncIterator[tuple[Parts, str]]:
+    """Parts with a job that a node has, and the job's id; this machine's engine may not have it."""
+
+    def refuse(message: Message, _take: object) -> None:
+        raise AssertionError(f"it was to stop: {message}")
+
+    async with asyncio.timeout(30), running_parts(folder, **settings) as parts:
+        await parts.engine.wait_ready()
+        monkeypatch.setattr(parts.engine, "start_run", refuse)
+        parts.engines._fleet.cluster = cluster
+        a = parts.store_slow_operand(600)
+        job, _ = await parts.submit(ask(a, a))
+        await cluster.has_run.wait()
+        yield parts, job.id
+
+
+def assert_stopped(parts: Parts, cluster: SilentCluster, asked: list[str]) -> None:
+    """Nobody else was asked, and the lane is free for others."""
+    assert cluster.asked == asked
+    assert parts.engines.running == 0
+    assert cluster.restarts == (0 if cluster.hears_end else 1)
+
+
+def test_a_cancelled_job_ends_as_cancelled(
+    tmp_path: Path, cluster: SilentCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with running_job(tmp_path / "data", cluster, monkeypatch) as (parts, job):
+            asked = cluster.asked.copy()
+            await parts.dispatcher.cancel(job)
+            assert (await parts.dispatcher.wait(job)).state is JobState.CANCELLED
+            assert_stopped(parts, cluster, asked)
+
+    asyncio.run(scenario())
+
+
+def test_a_job_past_its_deadline_ends_as_such(
+    tmp_path: Path, cluster: SilentCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        settings = {"job_timeout_seconds": 0.5}
+        async with running_job(tmp_path / "data", cluster, monkeypatch, **settings) as running:
+            parts, job = running
+            asked = cluster.asked.copy()
+            ended = await parts.dispatcher.wait(job)
+            assert ended.state is JobState.FAILED
+            assert ended.error is not None
+            assert ended.error["kind"] == "timeout"
+            assert_stopped(parts, cluster, asked)
+
+    asyncio.run(scenario())
