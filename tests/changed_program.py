@@ -1,4 +1,4 @@
-"""`wavetrim` with constants of the service changed: what nobody sets, and a test needs smaller.
+"""`wavetrim` with constants changed: what nobody sets, and a test needs smaller.
 
 WAVETRIM_TEST_CONSTANTS says which, as a JSON object: `{"max_bodies": 2}`. An option of the arena is
 an argument of its class; the others are constants of their modules.
@@ -27,9 +27,10 @@ PLACES = {
     "max_bodies": "api.wire.bodies.PLACES",
     "max_finished_jobs": "housekeeping.MAX_FINISHED_JOBS",
     "reserve_bytes": "storage.disk.disk_space.RESERVE_BYTES",
+    "undo_seconds": ".client.wire.connection.UNDO_SECONDS",
     "upload_idle_seconds": "api.wire.body_pull.IDLE_SECONDS",
 }
-"""Module of the service and name, by the name that tests use."""
+"""The module, from the service on, and the constant, by the name that tests use."""
 
 
 def describe_constants(**constants: Any) -> dict[str, str]:
@@ -47,7 +48,7 @@ def change_constants() -> None:
     importlib.import_module("wavetrim.service.app")  # all importers are there then
     for constant, value in json.loads(os.environ[VARIABLE]).items():
         module, _, name = PLACES[constant].rpartition(".")
-        before = getattr(importlib.import_module(f"wavetrim.service.{module}"), name)
+        before = getattr(importlib.import_module(f".{module}", "wavetrim.service"), name)
         option = {constant.removeprefix("arena_"): value}
         changed = partial(before, **option) if PLACES[constant] == ARENA else value
         for importer, loaded in list(sys.modules.items()):

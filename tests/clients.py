@@ -102,7 +102,7 @@ def connect(kind: str) -> Iterator[Callable[..., Any]]:
 @pytest.fixture(scope="session")
 def unix_socket(shared_server: RunningServer) -> Path:
     """The other address of the service that all tests share."""
-    return Path(shared_server.settings["unix_socket"])
+    return shared_server.unix_socket
 
 
 async def _collect(values: Any) -> list[Any]:

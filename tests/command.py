@@ -85,7 +85,7 @@ class StartedCommand(ForkedProcess):
         self.stdout, self.stderr = os.fdopen(output), os.fdopen(errors)
         with os.fdopen(output_end, "wb"), os.fdopen(errors_end, "wb"):
             super().__init__(
-                "wavetrim", words, folder=folder, environment=environment,
+                name_program(environment), words, folder=folder, environment=environment,
                 output=output_end, errors=errors_end,
             )  # fmt: skip
 

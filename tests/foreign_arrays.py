@@ -59,7 +59,7 @@ class Lazy:
 class OptedOut(Lazy):
     """An object that no function of NumPy takes."""
 
-    __array_ufunc__ = None  # type: ignore[assignment]
+    __array_ufunc__ = None
 
 
 class ByFunction:

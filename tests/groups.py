@@ -1,4 +1,4 @@
-"""Control groups with little memory, for tests of what happens when it runs out."""
+"""Control groups: with little memory, for tests of what happens then, and made up in files."""
 
 import os
 from collections.abc import Iterator
@@ -12,6 +12,15 @@ import pytest
 from tests.processes import wait_until
 
 _GROUPS: Final = Path("/sys/fs/cgroup")
+
+
+def write_groups(root: Path, files: dict[str, str]) -> Path:
+    """Write files as control groups have them, such as "proc/self/cgroup"; returns their root."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,10 +40,10 @@ def install(*, row_seconds: float, resident_bytes: int) -> None:
     HostPipeline.row_seconds = row_seconds
     HostPipeline.resident_bytes = resident_bytes
     device.select_devices = _select
-    gpus.GpuPipeline = HostPipeline  # type: ignore[assignment, misc]
+    gpus.GpuPipeline = HostPipeline
     product.is_pinned = lambda _: False
     arena.lock_region = _refuse
-    worker.AWAITED_SECONDS = 1e-6  # type: ignore[misc]
+    worker.AWAITED_SECONDS = 1e-6
 
 
 def _select(choice: str | None) -> tuple[DeviceInfo, ...]:

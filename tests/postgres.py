@@ -1,7 +1,8 @@
 """A real PostgreSQL server for tests: its own cluster in a temporary folder, on a Unix socket.
 
 Fixtures, known in all tests by conftest.py: `postgres` is one server for all tests that do not stop
-it, `postgres_url` a database for a module, `database` an empty one of SQLite and of PostgreSQL.
+it, `postgres_url` a database for a module, `sqlite` an empty one of SQLite, `database` of
+either kind.
 """
 
 import itertools
@@ -100,6 +101,14 @@ def postgres() -> Iterator[PostgresServer]:
 def postgres_url(postgres: PostgresServer) -> str:
     """An empty database for the module."""
     return postgres.create_database()
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Iterator[Engine]:
+    """An empty database of SQLite, with its tables."""
+    opened = open_database(f"sqlite:///{tmp_path / 'wavetrim.db'}")
+    yield opened
+    opened.dispose()
 
 
 @pytest.fixture(params=DATABASES)

@@ -5,7 +5,8 @@ once and forks for each program. A program has its own `__main__`, environment, 
 descriptors, signals and exit status. Only what the interpreter reads at its start (PYTHON…
 variables, the command line in /proc) is that of the first process.
 
-A forked parent waits for each program and sends its exit status over a socket.
+A forked parent waits for each program and sends its exit status over a socket. A shell runs such a
+program by `python -m tests.preloaded MODULE …`, with the socket of `share_preloaded`.
 """
 
 import atexit
@@ -19,13 +20,16 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from tests.environment import ROOT
-from tests.spare_engine import keep_spare_engine, run_spare_engine
+from tests.environment import ROOT, clear_environment
+
+SHARED_VARIABLE: Final = "TESTS_PRELOADED_SOCKET"
 
 _REQUEST_BYTES: Final = 2**20
 _IMPORTED: Final = (
@@ -95,14 +99,23 @@ class ForkedProcess:
         self.send_signal(signal.SIGKILL)
 
 
+def share_preloaded() -> int:
+    """The descriptor, to be passed on, of the socket that `SHARED_VARIABLE` is to name."""
+    return _start_preloaded().fileno()
+
+
 @cache
 def _start_preloaded() -> socket.socket:
     """Start the process that forks, once; returns its socket. It ends with this process."""
+    if SHARED_VARIABLE in os.environ:
+        return socket.socket(fileno=int(os.environ[SHARED_VARIABLE]))
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _REQUEST_BYTES)
     with theirs:
         command = [sys.executable, "-m", "tests.preloaded", str(theirs.fileno())]
-        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=clear_environment()
+        )
     atexit.register(process.wait, 10)
     atexit.register(ours.close)
     return ours
@@ -144,7 +157,34 @@ def _become_program(requests: socket.socket) -> str:
     os.umask(umask)
     os.environ.clear()
     os.environ.update(environment)
+    time.tzset()
     return str(module)
+
+
+def _keep_routes() -> None:
+    """Have FastAPI keep what it finds out of each route, and find it.
+
+    Otherwise each service would at its first request, for a fifth of a second of a core.
+    """
+    from fastapi.routing import _EffectiveRouteContext as Found
+
+    from wavetrim.service.app import create_app
+
+    kept: dict[int, tuple[Any, Any]] = {}
+    find_out = Found.from_api_route
+
+    def find(*, original_route: Any, include_context: Any) -> Any:
+        asked = replace(include_context, dependency_overrides_provider=None)  # that is the app
+        before, found = kept.get(id(original_route), (None, None))
+        if before != asked:
+            found = find_out(original_route=original_route, include_context=include_context)
+            kept[id(original_route)] = asked, found
+        return found
+
+    Found.from_api_route = find
+    for route in create_app().routes:
+        if hasattr(route, "effective_route_contexts"):
+            list(route.effective_route_contexts())
 
 
 def _has_engine() -> bool:
@@ -157,8 +197,21 @@ def _has_engine() -> bool:
 
 
 if __name__ == "__main__":
+    if SHARED_VARIABLE in os.environ:
+        environment = {name: text for name, text in os.environ.items() if name != SHARED_VARIABLE}
+        program = ForkedProcess(
+            sys.argv[1], sys.argv[2:], folder=Path.cwd(), environment=environment,
+            output=1, errors=2,
+        )  # fmt: skip
+        for _number in _DEAF_TO:
+            signal.signal(_number, lambda number, _: program.send_signal(number))
+        sys.exit(program.wait())
+
+    from tests.spare_engine import keep_spare_engine, run_spare_engine
+
     for _name in _IMPORTED:
         importlib.import_module(f"wavetrim.{_name}")
+    _keep_routes()
     gc.freeze()  # or each program would look through all that was imported, at least as it ends
     _channel = socket.socket(fileno=int(sys.argv[1]))
     _module = _become_program(_channel)

@@ -29,6 +29,18 @@ def run_python(
     )
 
 
+def run_benchmark(name: str, out: Path, *arguments: str, **variables: str) -> str:
+    """Run a benchmark, whose results go into a folder; returns what it printed."""
+    cache = {"WAVETRIM_KERNEL_CACHE_DIR": str(out / "kernels")}
+    ran = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{name}", "--out", str(out), *arguments],
+        cwd=ROOT, env={**clear_environment(), **cache, **variables},
+        capture_output=True, text=True, timeout=allow(300), check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
 def list_children(pid: int) -> list[int]:
     """A process's children that still exist."""
     return [

@@ -7,7 +7,8 @@
         ...
 
 Fixtures, known in all tests by conftest.py: `server` is one server for a module, `shared_server`
-one for all modules, and `start_server` starts servers with settings of their own.
+one for all modules, and `start_server` starts servers with settings of their own. A module whose
+server has settings says `server = make_server_fixture(arena_bytes=0)`.
 """
 
 import io
@@ -18,7 +19,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -47,6 +48,7 @@ class RunningServer:
     Args:
         data_dir: Its data folder; may be that of an earlier server.
         prefix: A command that runs the service, such as one that enters a control group.
+        variables: More variables of its environment.
         modules: A folder where its engine finds modules first, such as a `sitecustomize`.
         until_live: Whether to wait until the process answers.
         settings: More settings by name, and constants that `tests/changed_program.py` changes.
@@ -57,12 +59,14 @@ class RunningServer:
         data_dir: Path,
         *,
         prefix: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
         modules: Path | None = None,
         until_live: bool = True,
         **settings: Any,
     ) -> None:
         self.data_dir = data_dir
         self.prefix = prefix
+        self.variables = variables or {}
         self.modules = [] if modules is None else [modules]
         constants = {name: settings.pop(name) for name in PLACES if name in settings}
         self.constants = describe_constants(**{**SHARED_CONSTANTS, **constants})
@@ -89,7 +93,9 @@ class RunningServer:
     def _launch(self) -> subprocess.Popen[bytes] | ForkedProcess:
         wanted = {"data_dir": self.data_dir, **SHARED_SETTINGS, **self.settings}
         settings = {f"WAVETRIM_{name.upper()}": str(value) for name, value in wanted.items()}
-        environment = {**clear_environment(*self.modules), **settings, **self.constants}
+        environment = {
+            **clear_environment(*self.modules), **settings, **self.constants, **self.variables
+        }  # fmt: skip
         program = name_program(environment)
         arguments = [*_SERVE, str(self.port)]
         with self.log.open("ab") as log:
@@ -103,11 +109,21 @@ class RunningServer:
                 cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 
-    def _open_client(self) -> httpx.Client:
+    @property
+    def unix_socket(self) -> Path:
+        """Where it listens beside TCP, if it was told to."""
+        return Path(self.settings["unix_socket"])
+
+    @property
+    def _trusted(self) -> ssl.SSLContext | None:
+        """What trusts its certificate; None if it serves without TLS."""
         certificate = self.settings.get("tls_certificate")
-        if certificate is None:
+        return None if certificate is None else ssl.create_default_context(cafile=str(certificate))
+
+    def _open_client(self) -> httpx.Client:
+        trusted = self._trusted
+        if trusted is None:
             return open_http(self.url)
-        trusted = ssl.create_default_context(cafile=str(certificate))
         return httpx.Client(base_url=self.url, verify=trusted, timeout=60)
 
     def wait_live(self, seconds: float = 60) -> None:
@@ -131,7 +147,7 @@ class RunningServer:
                 answer = response.text
             except httpx.TransportError as error:
                 answer = repr(error)
-            time.sleep(0.05)
+            time.sleep(0.02)
         raise AssertionError(f"{path} answered {answer}; the log:\n{self.read_log()[-4000:]}")
 
     def wait_logged(self, words: str) -> None:
@@ -141,6 +157,17 @@ class RunningServer:
     def read_log(self) -> str:
         """What the service has logged so far."""
         return self.log.read_text(errors="replace")
+
+    def connect(self, *, receive_buffer: int | None = None, seconds: float = 60) -> socket.socket:
+        """A connection over TCP, with TLS if it serves so; the caller closes it."""
+        connection = socket.socket()
+        connection.settimeout(seconds)
+        if receive_buffer is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        connection.connect(("127.0.0.1", self.port))
+        if self._trusted is None:
+            return connection
+        return self._trusted.wrap_socket(connection, server_hostname="127.0.0.1")
 
     def terminate(self) -> None:
         """Send SIGTERM without waiting."""
@@ -220,6 +247,10 @@ class RunningServer:
         lines = (line for line in text.splitlines() if line.startswith(f"{name} "))
         return next((float(line.split(" ")[-1]) for line in lines), 0.0)
 
+    def read_arena(self, what: str) -> float:
+        """A number of the arena, such as "used_bytes"."""
+        return self.read_metric(f'wavetrim_arena{{what="{what}"}}')
+
     def find_engine(self) -> int:
         """The engine's process, once there is one."""
         found: list[int] = []
@@ -247,11 +278,25 @@ class RunningServer:
         return {path.name for path in (self.data_dir / "matrices").iterdir()}
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """One server for the module's tests, ready to compute."""
-    with RunningServer(tmp_path_factory.mktemp("server") / "data") as running:
-        yield running
+def make_server_fixture(*, has_socket: bool = False, **settings: Any) -> Any:
+    """A fixture: one server with these settings for a module's tests, ready to compute.
+
+    Args:
+        has_socket: Whether it listens on a Unix socket, too, beside its data folder.
+        settings: Its settings.
+    """
+
+    @pytest.fixture(scope="module")
+    def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+        folder = tmp_path_factory.mktemp("server")
+        socket_setting = {"unix_socket": folder / "socket"} if has_socket else {}
+        with RunningServer(folder / "data", **settings, **socket_setting) as running:
+            yield running
+
+    return server
+
+
+server = make_server_fixture()
 
 
 @pytest.fixture(scope="session")

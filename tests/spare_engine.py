@@ -71,7 +71,7 @@ def _start_by(pid: int, channel: socket.socket) -> None:
             socket.send_fds(channel, [request], [options["stdout"], *files])
         return _Started(pid)
 
-    asyncio.create_subprocess_exec = start_spare  # type: ignore[assignment]
+    asyncio.create_subprocess_exec = start_spare
 
 
 def _wait_to_be_started(channel: socket.socket) -> None:

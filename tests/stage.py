@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
+from tests.preloaded import SHARED_VARIABLE, share_preloaded
 from tests.server import RunningServer
 from wavetrim.service.cli.main import app
 
@@ -32,7 +33,7 @@ class Stage:
     def run_shell(self, text: str) -> None:
         ended = subprocess.run(
             ["bash", "-euc", self.adapt(text)], cwd=self.folder, env=self.make_environment(),
-            capture_output=True, text=True, check=False,
+            pass_fds=[share_preloaded()], capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert ended.returncode == 0, f"{text}\n{ended.stdout}{ended.stderr}"
 
@@ -48,6 +49,7 @@ class Stage:
             **{f"WAVETRIM_{name.upper()}": str(value) for name, value in settings.items()},
             "PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
+            SHARED_VARIABLE: str(share_preloaded()),
         }
 
 
@@ -56,7 +58,7 @@ def make_programs(folder: Path) -> None:
     (folder / "bin").mkdir()
     (folder / ".venv").symlink_to(sys.prefix)
     (folder / "lab").symlink_to(ROOT / "lab")
-    for name, words in (("python", ""), ("wavetrim", "-m wavetrim ")):
+    for name, words in (("python", ""), ("wavetrim", "-S -m tests.preloaded wavetrim ")):
         file = folder / "bin" / name
         file.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words}"$@"\n')
         file.chmod(0o755)

@@ -7,12 +7,12 @@ import pytest
 
 from benchmarks.common.freivalds import FreivaldsCheck
 from benchmarks.common.operands import Matrix, draw_operands
-from benchmarks.common.shapes import DTYPES, Shape
+from benchmarks.common.shapes import DTYPES
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1500, 700, 900), (1, 3000, 3000), (3000, 3000, 1)])
-def test_right_products_pass_and_others_do_not(shape: Shape, dtype: str) -> None:
+def test_right_products_pass_and_others_do_not(shape, dtype):
     operands = draw_operands(shape, dtype)
     assert operands.shape == shape
     assert operands.dtype == dtype
@@ -27,7 +27,7 @@ def test_right_products_pass_and_others_do_not(shape: Shape, dtype: str) -> None
     assert check.find_error(product) > 1.0
 
 
-def test_products_in_tf32_do_not_pass() -> None:
+def test_products_in_tf32_do_not_pass():
     operands = draw_operands((512, 2048, 2048), "float32")
 
     def cut(matrix: Matrix) -> Matrix:

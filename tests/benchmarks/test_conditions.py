@@ -17,7 +17,7 @@ def read_cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_busy_processes_compute_until_the_block_ends_in_whatever_way() -> None:
+def test_busy_processes_compute_until_the_block_ends_in_whatever_way():
     class Interrupted(BaseException):
         pass
 
@@ -36,7 +36,7 @@ def test_busy_processes_compute_until_the_block_ends_in_whatever_way() -> None:
 
 
 @pytest.mark.needs("time-group")
-def test_half_is_half_the_cores_time_from_the_start_of_a_process() -> None:
+def test_half_is_half_the_cores_time_from_the_start_of_a_process():
     program = (
         "from pathlib import Path; from wavetrim.cpu.threads import read_cpu_quotas;"
         "print(min(read_cpu_quotas(Path('/'))))"

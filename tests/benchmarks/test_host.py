@@ -1,9 +1,5 @@
 """Products in host memory: what is compared with what, one small contest, and one sweep of F."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from benchmarks.common.freivalds import FreivaldsCheck
@@ -14,31 +10,18 @@ from benchmarks.host.limit import Limit
 from benchmarks.host.results import read_contests
 from benchmarks.host.sweep import Sweep
 from benchmarks.host.tables import render_regret, render_times
-from tests.environment import ROOT, clear_environment
-from tests.limit import allow
+from tests.processes import run_benchmark
 from wavetrim.kernels.device import list_devices
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.problem import MEMORIES
 from wavetrim.scheduler.profile.store import find_profile
 
 
-def run_contest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks.host", "--out", folder, *arguments],
-        cwd=ROOT,
-        env={**clear_environment(), "WAVETRIM_KERNEL_CACHE_DIR": str(folder / "kernels")},
-        capture_output=True,
-        text=True,
-        timeout=allow(120),
-        check=False,
-    )
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("gpus", [1, 2])
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_all_baselines_compute_the_product(dtype: str, memory: str, gpus: int) -> None:
+def test_all_baselines_compute_the_product(dtype, memory, gpus):
     if gpus > len(list_devices()):
         pytest.skip("this machine has one GPU")
     if gpus == 1:
@@ -54,15 +37,14 @@ def test_all_baselines_compute_the_product(dtype: str, memory: str, gpus: int) -
 
 
 @pytest.mark.gpu
-def test_the_gpu_alone_has_a_least_time() -> None:
+def test_the_gpu_alone_has_a_least_time():
     assert 0 < Limit(1).find_seconds(draw_operands((512, 512, 512), "float64")) < 1
 
 
 @pytest.mark.slow
-def test_a_run_writes_its_rows_and_its_table(tmp_path: Path) -> None:
+def test_a_run_writes_its_rows_and_its_table(tmp_path):
     small = ("--shapes", "300x200x100", "--rounds", "2", "--runs", "2")
-    ended = run_contest(tmp_path, *small, "--conditions", "quiet", "busy", "half")
-    assert ended.returncode == 0, ended.stderr
+    run_benchmark("host", tmp_path, *small, "--conditions", "quiet", "busy", "half")
     (results,) = read_contests(tmp_path)
     made = results.document["conditions"]
     assert list(made) == ["quiet", "busy", "half"]
@@ -83,7 +65,7 @@ def test_a_run_writes_its_rows_and_its_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.gpu
-def test_a_sweep_finds_the_time_of_every_f(tmp_path: Path) -> None:
+def test_a_sweep_finds_the_time_of_every_f(tmp_path):
     operands = draw_operands((1500, 1024, 1024), "float32")
     devices = list_devices()[:1]
     profile = find_profile(None, devices=devices, directory=None, cpu_threads=2)

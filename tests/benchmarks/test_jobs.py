@@ -1,31 +1,16 @@
 """The benchmark of jobs: its traces, what it makes of answers about ends, and one small run."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from benchmarks.jobs.rows import read_jobs_results
 from benchmarks.jobs.scenes import LOADS
-from tests.environment import ROOT
-from tests.limit import allow
+from tests.processes import run_benchmark
 
 
 @pytest.mark.slow
-def test_a_run_measures_loads_a_flood_rates_and_lists(tmp_path: Path) -> None:
+def test_a_run_measures_loads_a_flood_rates_and_lists(tmp_path):
     small = ("--sizes", "16", "32", "64", "--jobs", "20", "--repeats", "8", "--name", "this")
-    ran = subprocess.run(
-        [sys.executable, "-m", "benchmarks.jobs", "--out", str(tmp_path), *small],
-        cwd=ROOT,
-        env={**os.environ, "WAVETRIM_DEVICES": "none"},
-        capture_output=True,
-        text=True,
-        timeout=allow(300),
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
+    run_benchmark("jobs", tmp_path, *small, WAVETRIM_DEVICES="none")
     (results,) = read_jobs_results(tmp_path)
     rows = {(row.what, row.group, row.load): row for row in results.rows}
     assert {row.policy for row in results.rows} == {"this", "in process"}

@@ -2,9 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,36 +15,34 @@ MASKED = np.ma.masked_array(np.eye(2), mask=np.eye(2) > 0)
 EYE = np.eye(2)
 
 
-@pytest.mark.parametrize(
-    ("name", "call"),
-    [
-        ("a", lambda client: client.matmul(MASKED, EYE)),
-        ("b", lambda client: client.matmul(EYE, MASKED)),
-        ("c", lambda client: client.matmul(EYE, EYE, c=MASKED, beta=1.0)),
-        ("out", lambda client: client.matmul(EYE, EYE, out=MASKED)),
-        ("out", lambda client: client.get("m", out=MASKED)),
-        ("array", lambda client: client.put(MASKED)),
-        ("b", lambda client: client.submit("m", MASKED)),
-    ],
-)
-def test_a_masked_array_is_refused_as_its_mask_would_be_lost(
-    connect: Callable[..., Any], name: str, call: Callable[[Any], Any]
-) -> None:
-    message = rf"{name} is a masked array; it must be an array without a mask, such as x\.filled"
-    with pytest.raises(ValueError, match=message):
-        call(connect(NOBODY))
-
-
-@pytest.mark.parametrize("given", GIVEN)
-def test_a_refusal_names_what_was_given(connect: Callable[..., Any], given: str) -> None:
-    value, message = GIVEN[given]
-    client = connect(NOBODY)
-    calls = {
+def list_calls(client, value):
+    """Calls that are given a value, by the operand's name."""
+    return {
         "a": lambda: client.matmul(value, EYE),
         "b": lambda: client.matmul(EYE, value),
         "c": lambda: client.matmul(EYE, EYE, c=value, beta=1.0),
         "array": lambda: client.put(value),
     }
+
+
+def test_a_masked_array_is_refused_as_its_mask_would_be_lost(connect):
+    client = connect(NOBODY)
+    calls = [
+        *list_calls(client, MASKED).items(),
+        ("out", lambda: client.matmul(EYE, EYE, out=MASKED)),
+        ("out", lambda: client.get("m", out=MASKED)),
+        ("b", lambda: client.submit("m", MASKED)),
+    ]
+    for name, call in calls:
+        message = rf"{name} is a masked array; it must be an array without a mask, such as x\.fill"
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_a_refusal_names_what_was_given(connect, given):
+    value, message = GIVEN[given]
+    calls = list_calls(connect(NOBODY), value)
     if value is None:
         del calls["c"]
     if isinstance(value, Path):
@@ -57,12 +53,12 @@ def test_a_refusal_names_what_was_given(connect: Callable[..., Any], given: str)
         assert message in str(refused.value)
 
 
-def test_an_array_of_another_library_is_taken_in_host_memory(client: Any) -> None:
+def test_an_array_of_another_library_is_taken_in_host_memory(client):
     a = make_matrix(5, 4, "float64", 1)
     assert_product(client.matmul(ByDlpack(a), a.T), a, a.T)
 
 
-def test_a_numpy_matrix_is_filled(client: Any) -> None:
+def test_a_numpy_matrix_is_filled(client):
     a, b = make_matrix(5, 4, "float64", 1), make_matrix(4, 3, "float64", 2)
     product = np.empty((5, 3)).view(np.matrix)
     assert client.matmul(a, b, out=product) is product
@@ -73,9 +69,7 @@ def test_a_numpy_matrix_is_filled(client: Any) -> None:
 
 
 @pytest.mark.parametrize("factor", [math.nan, math.inf, -math.inf, 1j, None, "2", np.ones(1)])
-def test_a_factor_that_is_no_finite_number_is_refused_before_uploads(
-    connect: Callable[..., Any], factor: Any
-) -> None:
+def test_a_factor_that_is_no_finite_number_is_refused_before_uploads(connect, factor):
     client = connect(NOBODY)
     for call in (client.matmul, client.submit):
         for name in ("alpha", "beta"):
@@ -83,7 +77,7 @@ def test_a_factor_that_is_no_finite_number_is_refused_before_uploads(
                 call(EYE, EYE, **{name: factor})
 
 
-def test_an_unknown_option_is_named_with_those_that_there_are(connect: Callable[..., Any]) -> None:
+def test_an_unknown_option_is_named_with_those_that_there_are(connect):
     client = connect(NOBODY)
     for call in (
         lambda: client.matmul(EYE, EYE, threads=2),
@@ -94,7 +88,7 @@ def test_an_unknown_option_is_named_with_those_that_there_are(connect: Callable[
             call()
 
 
-def test_a_plan_takes_what_the_machine_might_have(client: Any) -> None:
+def test_a_plan_takes_what_the_machine_might_have(client):
     plan = client.plan(512, 512, 512, device="T4", cpu_threads=64, link_gbytes_per_second=25)
     assert plan["profile"]["cpu"]["threads"] == 64
     asked = {"device": "T4", "cpu_threads": 64}
@@ -118,9 +112,7 @@ def test_a_plan_takes_what_the_machine_might_have(client: Any) -> None:
         ),
     ],
 )
-def test_operands_of_a_job_are_checked_before_they_are_sent(
-    connect: Callable[..., Any], tmp_path: Path, a: Any, b: Any, c: Any, message: str
-) -> None:
+def test_operands_of_a_job_are_checked_before_they_are_sent(connect, tmp_path, a, b, c, message):
     np.save(tmp_path / "wide.npy", np.ones((2, 3)))
     np.save(tmp_path / "single.npy", np.ones((3, 3), np.float32))
     given = [
@@ -131,9 +123,7 @@ def test_operands_of_a_job_are_checked_before_they_are_sent(
 
 
 @pytest.mark.parametrize("key", ["", "a\nb", " a", "a ", "ü", "x" * 256])
-def test_an_idempotency_key_that_no_header_can_have_is_refused(
-    connect: Callable[..., Any], key: str
-) -> None:
+def test_an_idempotency_key_that_no_header_can_have_is_refused(connect, key):
     message = "idempotency_key is .*; it must have 1 to 255 printable ASCII characters"
     with pytest.raises(ValueError, match=message):
         connect(NOBODY).submit(EYE, EYE, idempotency_key=key)

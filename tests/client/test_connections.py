@@ -5,9 +5,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ from tests.certificates import make_certificate
 from tests.client.scripted_server import Received, answer, serve_script
 from tests.command import invoke_command
 from tests.limit import allow
-from tests.server import RunningServer, Start, encode_npy, find_free_port
+from tests.server import encode_npy, find_free_port
 from wavetrim.client import Client, ServiceRefused, ServiceTimeout, ServiceUnreachable
 from wavetrim.service.cli.exits import ExitCode
 
@@ -35,7 +33,7 @@ STORED = answer(b'{"id": "m", "shape": [2, 2], "dtype": "float64", "bytes": 160}
         (Path("/run/w.sock"), "unix:/run/w.sock"),
     ],
 )
-def test_addresses_are_read(url: Any, shown: str) -> None:
+def test_addresses_are_read(url, shown):
     assert Client(url).url == shown
 
 
@@ -47,16 +45,14 @@ def test_addresses_are_read(url: Any, shown: str) -> None:
         *("http://h/a b", "http://h/a\r\nHost: b"),
     ],
 )
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_what_is_no_address_is_refused(url):
     with pytest.raises(ValueError, match=r"url is .*; it must be http:// or https:// and a host"):
         Client(url)
 
 
 @pytest.mark.parametrize("place", ["h", "h:8000/lab", "h:x", "[", "h/é"])
 @pytest.mark.parametrize("user", ["user", "user:secret", ":secret", "", "a@b:secret"])
-def test_a_user_and_a_password_in_an_address_are_refused_and_not_repeated(
-    tmp_path: Path, user: str, place: str
-) -> None:
+def test_a_user_and_a_password_in_an_address_are_refused_and_not_repeated(tmp_path, user, place):
     url = f"http://{user}@{place}"
     with pytest.raises(ValueError, match=r"url is 'http://…@.*; it must be ") as refused:
         Client(url)
@@ -77,13 +73,13 @@ def test_a_user_and_a_password_in_an_address_are_refused_and_not_repeated(
         ),
     ],
 )
-def test_impossible_options_are_refused(options: Any, message: str) -> None:
+def test_impossible_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message) as refused:
         Client(**options)
     assert "sec" not in str(refused.value).replace("seconds", "")
 
 
-def test_an_unreachable_service_is_named(connect: Callable[..., Any], tmp_path: Path) -> None:
+def test_an_unreachable_service_is_named(connect, tmp_path):
     for url in (f"http://127.0.0.1:{find_free_port()}", f"unix:{tmp_path}/missing.sock"):
         client = connect(url, retries=1)
         for name, arguments in (("devices", ()), ("health", ()), ("put", (np.eye(2),))):
@@ -95,21 +91,19 @@ def test_an_unreachable_service_is_named(connect: Callable[..., Any], tmp_path: 
     ("reply", "message"),
     [(answer(b"<html>"), "not JSON but '<html>'"), (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "not answer")],
 )
-def test_an_answer_that_is_not_the_services_is_an_error(
-    connect: Callable[..., Any], reply: bytes, message: str
-) -> None:
+def test_an_answer_that_is_not_the_services_is_an_error(connect, reply, message):
     with serve_script([reply]) as url, pytest.raises(ServiceUnreachable, match=message):
         connect(url, retries=0).devices()
 
 
-def test_a_silent_service_times_out(connect: Callable[..., Any]) -> None:
+def test_a_silent_service_times_out(connect):
     silent = serve_script([b""], close=False)
     with silent as url, pytest.raises(ServiceTimeout, match=r"silent for 0\.2 s"):
         connect(url, timeout=0.2).devices()
     assert len(url.requests) == 1, "a request that timed out is not repeated"
 
 
-def test_a_service_that_reads_nothing_times_out(connect: Callable[..., Any]) -> None:
+def test_a_service_that_reads_nothing_times_out(connect):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         accepted: list[socket.socket] = []
         thread = threading.Thread(target=lambda: accepted.append(listener.accept()[0]))
@@ -122,14 +116,12 @@ def test_a_service_that_reads_nothing_times_out(connect: Callable[..., Any]) -> 
 
 
 @pytest.mark.parametrize("seconds", [1e7, float("inf")])
-def test_a_timeout_may_be_longer_than_the_systems(
-    connect: Callable[..., Any], shared_server: RunningServer, seconds: float
-) -> None:
+def test_a_timeout_may_be_longer_than_the_systems(connect, shared_server, seconds):
     client = connect(shared_server.url, timeout=seconds)
     assert client.submit([[1]], [[1]]).wait(timeout_seconds=seconds).state == "succeeded"
 
 
-def test_a_connection_is_reused(connect: Callable[..., Any]) -> None:
+def test_a_connection_is_reused(connect):
     with serve_script([DEVICES], close=False) as url:
         client = connect(url, timeout=5, retries=0)
         for _ in range(3):
@@ -137,7 +129,7 @@ def test_a_connection_is_reused(connect: Callable[..., Any]) -> None:
     assert len(url.requests) == 3
 
 
-def test_a_closed_connection_is_replaced(connect: Callable[..., Any]) -> None:
+def test_a_closed_connection_is_replaced(connect):
     with serve_script([STORED]) as url:
         client = connect(url, retries=0)
         for _ in range(3):
@@ -145,7 +137,7 @@ def test_a_closed_connection_is_replaced(connect: Callable[..., Any]) -> None:
             time.sleep(allow(0.1))  # until it is closed; what is sent before is lost
 
 
-def test_a_forked_process_has_connections_of_its_own(shared_server: RunningServer) -> None:
+def test_a_forked_process_has_connections_of_its_own(shared_server):
     with Client(shared_server.url) as client:
         client.devices()
         child = os.fork()
@@ -160,7 +152,7 @@ def test_a_forked_process_has_connections_of_its_own(shared_server: RunningServe
         client.devices()
 
 
-def test_a_request_has_the_line_headers_and_body_of_the_api(connect: Callable[..., Any]) -> None:
+def test_a_request_has_the_line_headers_and_body_of_the_api(connect):
     a, b = np.arange(6.0).reshape(2, 3), np.arange(3.0)
     with serve_script([answer(encode_npy(np.zeros((2, 1))))]) as url:
         connect(f"{url}/lab/", api_key="schlüssel").matmul(a, b, alpha=2.0, f=1, verify=True)
@@ -175,9 +167,7 @@ def test_a_request_has_the_line_headers_and_body_of_the_api(connect: Callable[..
     assert request.headers["authorization"] == "Bearer schlüssel"
 
 
-def test_a_refusal_during_an_upload_is_raised(
-    connect: Callable[..., Any], start_server: Start
-) -> None:
+def test_a_refusal_during_an_upload_is_raised(connect, start_server):
     small = start_server(max_matrix_bytes=2**20)
     client = connect(small.url)
     for _ in range(3):
@@ -187,7 +177,7 @@ def test_a_refusal_during_an_upload_is_raised(
     assert client.put(np.eye(2)).shape == (2, 2)
 
 
-def test_a_refusal_without_reading_the_body_is_raised(connect: Callable[..., Any]) -> None:
+def test_a_refusal_without_reading_the_body_is_raised(connect):
     full = answer(b'{"title": "No room", "detail": "for 128 MB"}', 507)
     with (
         serve_script([full], close=False, read_body=False) as url,
@@ -197,9 +187,7 @@ def test_a_refusal_without_reading_the_body_is_raised(connect: Callable[..., Any
     assert refused.value.status == 507
 
 
-def test_only_a_trusted_certificate_is_accepted(
-    connect: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_only_a_trusted_certificate_is_accepted(connect, tmp_path):
     certificate, key = make_certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)

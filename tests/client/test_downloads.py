@@ -2,10 +2,8 @@
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -54,7 +52,7 @@ class Content:
         return whole[: len(whole) - len(self.data) + begin + self.broken_after.pop(0)]
 
 
-def test_a_broken_download_resumes_where_it_broke(connect: Any, tmp_path: Path) -> None:
+def test_a_broken_download_resumes_where_it_broke(connect, tmp_path):
     digest = hashlib.sha256(DATA).digest()
     content = Content(DATA, broken_after=[1_500_000, 2_000_000], digest=digest)
     with serve_script([content]) as url:
@@ -65,7 +63,7 @@ def test_a_broken_download_resumes_where_it_broke(connect: Any, tmp_path: Path) 
     assert all(wanted is not None for wanted in content.ranges[1:])
 
 
-def test_a_broken_get_is_repeated_into_the_same_array(connect: Any) -> None:
+def test_a_broken_get_is_repeated_into_the_same_array(connect):
     content = Content(encode_npy(ARRAY), broken_after=[1_500_000, 50, 128])
     out = np.zeros_like(ARRAY)
     with serve_script([content]) as url:
@@ -82,9 +80,7 @@ def test_a_broken_get_is_repeated_into_the_same_array(connect: Any) -> None:
         (np.zeros((600, 1000), ">f8"), "out has the dtype >f8; it must have float64"),
     ],
 )
-def test_an_array_that_does_not_fit_is_refused_before_elements_arrive(
-    connect: Any, out: Any, message: str
-) -> None:
+def test_an_array_that_does_not_fit_is_refused_before_elements_arrive(connect, out, message):
     content = Content(encode_npy(ARRAY), broken_after=[200])  # some elements follow the head
     with serve_script([content]) as url, pytest.raises(ValueError, match=message):
         connect(url).get("x", out=out)
@@ -98,17 +94,13 @@ def test_an_array_that_does_not_fit_is_refused_before_elements_arrive(
         ([[1]], "out is 'list'; it must be a NumPy array"),
     ],
 )
-def test_what_cannot_be_filled_is_refused_before_anything_is_asked_for(
-    connect: Any, out: Any, message: str
-) -> None:
+def test_what_cannot_be_filled_is_refused_before_anything_is_asked_for(connect, out, message):
     with pytest.raises(ValueError, match=message):
         connect("http://127.0.0.1:1").get("x", out=out)
 
 
 @pytest.mark.parametrize("matrix", [None, 7, np.eye(2)])
-def test_what_names_no_matrix_is_refused_before_anything_is_asked_for(
-    connect: Any, tmp_path: Path, matrix: Any
-) -> None:
+def test_what_names_no_matrix_is_refused_before_anything_is_asked_for(connect, tmp_path, matrix):
     client = connect("http://127.0.0.1:1")
     message = f"matrix is '{type(matrix).__name__}'; it must be a Matrix of the service or its id"
     for call in (
@@ -121,7 +113,7 @@ def test_what_names_no_matrix_is_refused_before_anything_is_asked_for(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_download_of_changed_content_starts_again(connect: Any, tmp_path: Path) -> None:
+def test_a_download_of_changed_content_starts_again(connect, tmp_path):
     content = Content(DATA, later_etag='"two"', broken_after=[3_000_000])
     with serve_script([content]) as url:
         connect(url).download("x", tmp_path / "x.npy")
@@ -129,7 +121,7 @@ def test_a_download_of_changed_content_starts_again(connect: Any, tmp_path: Path
     assert content.ranges[1] is not None
 
 
-def test_a_failed_download_leaves_the_old_file(connect: Any, tmp_path: Path) -> None:
+def test_a_failed_download_leaves_the_old_file(connect, tmp_path):
     (tmp_path / "x.npy").write_text("old")
     content = Content(DATA, broken_after=[1_500_000, 1000, 0])
     with serve_script([content]) as url, pytest.raises(ServiceUnreachable):
@@ -138,9 +130,7 @@ def test_a_failed_download_leaves_the_old_file(connect: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("digest", [bytes(32), b"short"])
-def test_a_download_with_a_wrong_digest_is_not_kept(
-    connect: Any, tmp_path: Path, digest: bytes
-) -> None:
+def test_a_download_with_a_wrong_digest_is_not_kept(connect, tmp_path, digest):
     with (
         serve_script([Content(DATA, digest=digest)]) as url,
         pytest.raises(DownloadCorrupted, match="digest"),
@@ -149,7 +139,7 @@ def test_a_download_with_a_wrong_digest_is_not_kept(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_errors_of_the_target_file_are_raised(connect: Any, tmp_path: Path) -> None:
+def test_errors_of_the_target_file_are_raised(connect, tmp_path):
     with serve_script([Content(DATA)]) as url:
         client = connect(url)
         with pytest.raises(FileNotFoundError):
@@ -179,7 +169,7 @@ def _fill(done: int, total: int | None) -> None:
         (b"\x93NUMPY\x07\x00" + bytes(100), "no .npy file"),
     ],
 )
-def test_malformed_npy_answers_are_refused(connect: Any, data: bytes, message: str) -> None:
+def test_malformed_npy_answers_are_refused(connect, data, message):
     with serve_script([answer(data, Connection="close")]) as url:
         client = connect(url, retries=0)
         for call in (lambda: client.get("x"), lambda: client.matmul(np.eye(2), np.eye(2))):
@@ -187,7 +177,7 @@ def test_malformed_npy_answers_are_refused(connect: Any, data: bytes, message: s
                 call()
 
 
-def test_a_chunked_answer_is_read(connect: Callable[..., Any]) -> None:
+def test_a_chunked_answer_is_read(connect):
     data = encode_npy(ARRAY)
     pieces = [data[:100], data[100:5000], data[5000:]]
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
@@ -198,7 +188,7 @@ def test_a_chunked_answer_is_read(connect: Callable[..., Any]) -> None:
             np.testing.assert_array_equal(client.get("x"), ARRAY)
 
 
-def test_an_answer_without_a_length_is_read_to_the_end(connect: Callable[..., Any]) -> None:
+def test_an_answer_without_a_length_is_read_to_the_end(connect):
     with serve_script([b"HTTP/1.0 200 OK\r\n\r\n" + encode_npy(ARRAY)]) as url:
         client = connect(url)
         for _ in range(2):

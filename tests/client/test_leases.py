@@ -4,10 +4,8 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -15,36 +13,27 @@ from tests.client.proxy import run_proxy
 from tests.clients import close_client, open_client
 from tests.matrices import FLOATS, assert_product, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer, Start, open_http
+from tests.server import RunningServer, make_server_fixture, open_http
 from wavetrim.client import ServiceRefused
 
 MIB = 2**20
 RECEIVED = "wavetrim_received_bytes_total"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    folder = tmp_path_factory.mktemp("client-leases")
-    with RunningServer(
-        folder / "data", unix_socket=folder / "socket", arena_bytes=128 * MIB, arena_poison=True
-    ) as running:
-        yield running
+server = make_server_fixture(has_socket=True, arena_bytes=128 * MIB, arena_poison=True)
 
 
 @pytest.fixture
 def local(server: RunningServer, kind: str) -> Iterator[Any]:
     """A client over the Unix socket."""
-    opened = open_client(kind, find_socket(server))
+    opened = open_client(kind, server.unix_socket)
     yield opened
     close_client(opened)
 
 
-def find_socket(server: RunningServer) -> Path:
-    return Path(str(server.settings["unix_socket"]))
-
-
-def count_leases(server: RunningServer) -> int:
-    return int(server.client.get("/v1/devices").json()["arena"]["leases"])
+def wait_for_leases(server: RunningServer, count: int) -> None:
+    """Wait until there are so many, without those of arrays that are garbage."""
+    wait_until(lambda: gc.collect() >= 0 and server.read_arena("leases") == count)
 
 
 def make_there(client: Any, array: Any) -> Any:
@@ -54,7 +43,7 @@ def make_there(client: Any, array: Any) -> Any:
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int64"])
-def test_arrays_in_a_lease_are_not_sent(server: RunningServer, local: Any, dtype: str) -> None:
+def test_arrays_in_a_lease_are_not_sent(server, local, dtype):
     a, b, c = (make_matrix(300, 300, dtype, seed) for seed in (1, 2, 3))
     before = server.read_metric(RECEIVED)
     there = [make_there(local, each) for each in (a, b, c)]
@@ -70,7 +59,7 @@ def test_arrays_in_a_lease_are_not_sent(server: RunningServer, local: Any, dtype
     assert server.read_metric(RECEIVED) == before
 
 
-def test_products_of_views_and_vectors_in_leases_equal_numpys(local: Any) -> None:
+def test_products_of_views_and_vectors_in_leases_equal_numpys(local):
     base = make_there(local, make_matrix(200, 200, "float64", 4))
     views = [base[::2, ::3], base.T[:100], base[:100], base[::-1], base[:5, 199:]]
     other = make_matrix(200, 200, "float64", 5)
@@ -88,7 +77,7 @@ def test_products_of_views_and_vectors_in_leases_equal_numpys(local: Any) -> Non
     assert local.matmul(base, other, dtype="float32").dtype == np.float32
 
 
-def test_out_may_have_any_layout_or_be_an_operand(local: Any) -> None:
+def test_out_may_have_any_layout_or_be_an_operand(local):
     a, b = (make_there(local, make_matrix(100, 100, "float64", seed)) for seed in (6, 7))
     expected = a @ b
     for out in (
@@ -104,8 +93,8 @@ def test_out_may_have_any_layout_or_be_an_operand(local: Any) -> None:
     np.testing.assert_allclose(a, expected)
 
 
-def test_large_ordinary_arrays_are_copied_into_a_lease(server: RunningServer, local: Any) -> None:
-    before, leases = server.read_metric(RECEIVED), count_leases(server)
+def test_large_ordinary_arrays_are_copied_into_a_lease(server, local):
+    before, leases = server.read_metric(RECEIVED), server.read_arena("leases")
     a, b = make_matrix(500, 400, "float64", 8), make_matrix(400, 500, "float64", 9)
     out = np.empty((500, 500))
     for _ in range(3):
@@ -113,10 +102,10 @@ def test_large_ordinary_arrays_are_copied_into_a_lease(server: RunningServer, lo
         local.matmul(a, b, out=out)
         assert_product(out, a, b)
     assert server.read_metric(RECEIVED) == before
-    assert count_leases(server) == leases + 1, "one lease is reused"
+    assert server.read_arena("leases") == leases + 1, "one lease is reused"
 
 
-def test_refusals_are_the_same_as_without_leases(local: Any) -> None:
+def test_refusals_are_the_same_as_without_leases(local):
     a = make_there(local, np.eye(100))
     with pytest.raises(ServiceRefused, match="f is 101"):
         local.matmul(a, a, f=101)
@@ -125,9 +114,7 @@ def test_refusals_are_the_same_as_without_leases(local: Any) -> None:
     np.testing.assert_array_equal(local.matmul(a, a), np.eye(100))
 
 
-def test_sizes_and_options_of_products_in_leases_may_be_scalars_of_numpys(
-    server: RunningServer, local: Any
-) -> None:
+def test_sizes_and_options_of_products_in_leases_may_be_scalars_of_numpys(server, local):
     before = server.read_metric(RECEIVED)
     a = local.empty((np.int64(20), MIB), "uint8")
     a[:, 0] = 7
@@ -136,9 +123,9 @@ def test_sizes_and_options_of_products_in_leases_may_be_scalars_of_numpys(
     assert server.read_metric(RECEIVED) == before
 
 
-def test_memory_of_leases_is_reused_and_returned(server: RunningServer, kind: str) -> None:
-    wait_until(lambda: count_leases(server) == 0)
-    client = open_client(kind, find_socket(server))
+def test_memory_of_leases_is_reused_and_returned(server, kind):
+    wait_for_leases(server, 0)
+    client = open_client(kind, server.unix_socket)
     for size in (1, 5, 12, 3, 9, 40, 2):
         array = client.empty((size, MIB), "uint8")
         array[:] = size
@@ -148,57 +135,53 @@ def test_memory_of_leases_is_reused_and_returned(server: RunningServer, kind: st
     del array
     gc.collect()
     client.empty(10)
-    assert count_leases(server) <= 2
+    assert server.read_arena("leases") <= 2
     kept = client.empty((100, 100))
     kept[:] = 5
     close_client(client)
-    assert count_leases(server) == 1, "an array is left"
+    assert server.read_arena("leases") == 1, "an array is left"
     assert (kept == 5).all()
     del kept
-    gc.collect()
-    wait_until(lambda: count_leases(server) == 0)
+    wait_for_leases(server, 0)
 
 
 def test_after_a_lost_answer_no_array_is_placed_where_the_product_may_still_be_written(
-    server: RunningServer, kind: str
-) -> None:
-    wait_until(lambda: count_leases(server) == 0)
+    server, kind
+):
+    wait_for_leases(server, 0)
     a, b = make_matrix(500, 400, "float64", 1), make_matrix(400, 500, "float64", 2)
-    with run_proxy(find_socket(server), b"POST /v1/matmul ", lose=1) as proxy:
+    with run_proxy(server.unix_socket, b"POST /v1/matmul ", lose=1) as proxy:
         client = open_client(kind, proxy.url)
         there = make_there(client, a)
         product = client.matmul(there, b)
         assert proxy.lost == [200]
         assert_product(product, a, b)
-        assert count_leases(server) == 1
+        assert server.read_arena("leases") == 1
         further = client.empty((500, 500), "float64")
-        assert count_leases(server) == 2, "it is in a lease of its own"
+        assert server.read_arena("leases") == 2, "it is in a lease of its own"
         del there, product
-        gc.collect()
-        wait_until(lambda: count_leases(server) == 1)
+        wait_for_leases(server, 1)
         assert_product(client.matmul(a, b, out=further), a, b)
         close_client(client)
-    assert count_leases(server) == 1, "an array is left"
+    assert server.read_arena("leases") == 1, "an array is left"
 
 
-def test_without_room_arrays_are_ordinary(local: Any) -> None:
+def test_without_room_arrays_are_ordinary(local):
     large = local.empty((256, MIB), "uint8")
     large[:] = 1
     small = make_there(local, make_matrix(50, 50, "float32", 1))
     assert_product(local.matmul(small, small), small, small)
 
 
-def test_over_tcp_arrays_are_ordinary(server: RunningServer, kind: str) -> None:
+def test_over_tcp_arrays_are_ordinary(server, kind):
     client = open_client(kind, server.url)
     a = make_there(client, make_matrix(600, 600, "float64", 1))
     assert_product(client.matmul(a, a, out=client.empty((600, 600), "float64")), a, a)
-    assert count_leases(server) == 0
+    assert server.read_arena("leases") == 0
     close_client(client)
 
 
-def test_a_restarted_service_is_asked_for_new_leases(
-    start_server: Start, tmp_path: Path, kind: str
-) -> None:
+def test_a_restarted_service_is_asked_for_new_leases(start_server, tmp_path, kind):
     path = tmp_path / "socket"
     first = start_server(unix_socket=path, arena_bytes=64 * MIB)
     first.wait_ready()
@@ -213,11 +196,6 @@ def test_a_restarted_service_is_asked_for_new_leases(
     np.testing.assert_allclose(client.matmul(a, a), expected, err_msg="the bytes are still there")
     np.testing.assert_allclose(client.matmul(make_there(client, a), a), expected)
     with open_http(path) as asking:
-        assert len(list_leases(asking)) == 1
+        assert len(asking.get("/v1/leases").json()["leases"]) == 1
     assert second.read_metric(RECEIVED) > 0
     close_client(client)
-
-
-def list_leases(client: httpx.Client) -> list[Any]:
-    leases: list[Any] = client.get("/v1/leases").json()["leases"]
-    return leases

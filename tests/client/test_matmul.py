@@ -2,21 +2,19 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.matrices import FLOATS, assert_product, make_matrix
-from tests.server import RunningServer
 from wavetrim.client import AsyncClient, Client, ServiceRefused
 
 RUNNING = 'wavetrim_products{state="running"}'
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint64"])
-def test_a_product_equals_numpys(client: Any, dtype: str) -> None:
+def test_a_product_equals_numpys(client, dtype):
     a, b = make_matrix(67, 31, dtype, 0), make_matrix(31, 45, dtype, 1)
     c = client.matmul(a, b)
     assert (c.dtype, c.shape) == (a.dtype, (67, 45))
@@ -24,13 +22,13 @@ def test_a_product_equals_numpys(client: Any, dtype: str) -> None:
     assert_product(c, a, b)
 
 
-def test_operands_may_have_any_strides(client: Any) -> None:
+def test_operands_may_have_any_strides(client):
     a = make_matrix(400, 300, "float32", 2)[::2, ::3]
     for b in (make_matrix(100, 50, "float32", 3, order="F"), make_matrix(50, 100, "float32", 4).T):
         assert_product(client.matmul(a, b), a, b)
 
 
-def test_vectors_are_a_row_and_a_column(client: Any) -> None:
+def test_vectors_are_a_row_and_a_column(client):
     a, x = make_matrix(7, 5, "float64", 5), np.arange(5.0)
     for left, right in ((a, x), (x, a.T), (x, x)):
         product = client.matmul(left, right)
@@ -38,7 +36,7 @@ def test_vectors_are_a_row_and_a_column(client: Any) -> None:
         np.testing.assert_allclose(product, np.matmul(left, right))
 
 
-def test_the_product_is_received_into_out(client: Any) -> None:
+def test_the_product_is_received_into_out(client):
     a, b = make_matrix(30, 20, "float32", 6), make_matrix(20, 10, "float32", 7)
     for out in (
         np.zeros((30, 10), np.float32),
@@ -52,7 +50,7 @@ def test_the_product_is_received_into_out(client: Any) -> None:
     assert_product(vector[:, None], a, b[:, :1])
 
 
-def test_out_may_be_an_operand(client: Any) -> None:
+def test_out_may_be_an_operand(client):
     a = make_matrix(40, 40, "float64", 8)
     expected = a @ a
     client.matmul(a, a, out=a)
@@ -82,15 +80,13 @@ def test_out_may_be_an_operand(client: Any) -> None:
         ((np.eye(1), np.eye(1)), [[0]], "out is 'list'; it must be a NumPy array"),
     ],
 )
-def test_what_cannot_be_multiplied_is_refused_before_it_is_sent(
-    operands: Any, out: Any, message: str
-) -> None:
+def test_what_cannot_be_multiplied_is_refused_before_it_is_sent(operands, out, message):
     with Client("http://127.0.0.1:1") as nobody, pytest.raises(ValueError, match=message):
         nobody.matmul(*operands, out=out)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
-def test_c_is_added_beta_times_and_may_be_out(client: Any, dtype: str) -> None:
+def test_c_is_added_beta_times_and_may_be_out(client, dtype):
     a, b, c = (make_matrix(*shape, dtype, 0) for shape in ((31, 20), (20, 11), (31, 11)))
     before = c.copy()
     assert_product(client.matmul(a, b, c=c, alpha=2.0, beta=-3.0), a, b, c, alpha=2.0, beta=-3.0)
@@ -99,7 +95,7 @@ def test_c_is_added_beta_times_and_may_be_out(client: Any, dtype: str) -> None:
     assert_product(c, a, b, before, beta=2.0)
 
 
-def test_c_promotes_and_the_products_type_may_be_chosen(client: Any) -> None:
+def test_c_promotes_and_the_products_type_may_be_chosen(client):
     a, b = make_matrix(31, 20, "float32", 2), make_matrix(20, 11, "float32", 3)
     c = make_matrix(11, 62, "float64", 4).T[::2]
     product = client.matmul(a, b, c=c, beta=1.0)
@@ -107,7 +103,7 @@ def test_c_promotes_and_the_products_type_may_be_chosen(client: Any) -> None:
     assert_product(product, a.astype("f8"), b.astype("f8"), c, beta=1.0)
 
 
-def test_c_is_required_if_beta_is_not_0() -> None:
+def test_c_is_required_if_beta_is_not_0():
     with Client("http://127.0.0.1:1") as nobody:
         with pytest.raises(
             ValueError, match=r"c is None; it must be a matrix, because beta is 0\.5, not 0"
@@ -117,7 +113,7 @@ def test_c_is_required_if_beta_is_not_0() -> None:
             nobody.matmul(np.eye(2), np.eye(2), beta=0.5, c=np.zeros(3))
 
 
-def test_details_tell_how_it_was_computed(client: Any) -> None:
+def test_details_tell_how_it_was_computed(client):
     a = make_matrix(64, 64, "float32", 9)
     product, details = client.matmul_with_details(a, a, f="auto", accuracy="library")
     assert_product(product, a, a)
@@ -125,7 +121,7 @@ def test_details_tell_how_it_was_computed(client: Any) -> None:
     assert details.seconds["total"] > 0
 
 
-def test_refusals_name_field_value_and_limit(client: Any) -> None:
+def test_refusals_name_field_value_and_limit(client):
     a = make_matrix(8, 8, "float32", 10)
     with pytest.raises(ServiceRefused, match="f is 9") as refused:
         client.matmul(a, a, f=9)
@@ -136,13 +132,13 @@ def test_refusals_name_field_value_and_limit(client: Any) -> None:
     assert client.matmul(a, a).shape == (8, 8), "the client goes on after a refusal"
 
 
-def test_a_product_larger_than_socket_buffers_is_right(client: Any) -> None:
+def test_a_product_larger_than_socket_buffers_is_right(client):
     a = make_matrix(1500, 1000, "float64", 11)  # 12 MB: far more than any socket's buffers
     b = make_matrix(1000, 1200, "float64", 12)
     assert_product(client.matmul(a, b), a, b)
 
 
-def test_threads_share_a_client(shared_server: RunningServer) -> None:
+def test_threads_share_a_client(shared_server):
     matrices = [make_matrix(33, 33, "float64", seed) for seed in range(8)]
     with Client(shared_server.url) as client, ThreadPoolExecutor(8) as pool:
         products = [*pool.map(lambda a: client.matmul(a, a), matrices * 4)]
@@ -150,7 +146,7 @@ def test_threads_share_a_client(shared_server: RunningServer) -> None:
         assert_product(product, a, a)
 
 
-def test_tasks_share_a_client_without_blocking_the_loop(unix_socket: Path) -> None:
+def test_tasks_share_a_client_without_blocking_the_loop(unix_socket):
     # int64 has no fast product: each takes long enough that its answer cannot be there at once.
     matrices = [make_matrix(300, 300, "int64", seed) for seed in range(8)]
     finished = []
@@ -174,7 +170,7 @@ def test_tasks_share_a_client_without_blocking_the_loop(unix_socket: Path) -> No
     assert finished == ["the loop"] + ["a product"] * 8
 
 
-def test_cancelling_a_task_cancels_its_product(shared_server: RunningServer) -> None:
+def test_cancelling_a_task_cancels_its_product(shared_server):
     slow = make_matrix(2000, 2000, "int64", 13)
 
     async def give_up() -> None:

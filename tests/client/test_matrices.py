@@ -2,8 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,14 +9,14 @@ import pytest
 
 from tests.client.scripted_server import answer, serve_script
 from tests.environment import ROOT
-from tests.matrices import FLOATS, Array, make_matrix
+from tests.matrices import FLOATS, make_matrix
 from tests.processes import run_python
-from tests.server import RunningServer, encode_npy
+from tests.server import encode_npy
 from wavetrim.client import AsyncClient, ClientError, NotFound, ServiceRefused
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint64"])
-def test_an_array_comes_back_as_it_was(client: Any, dtype: str) -> None:
+def test_an_array_comes_back_as_it_was(client, dtype):
     array = make_matrix(131, 17, dtype, 0)
     matrix = client.put(array)
     assert (matrix.shape, matrix.dtype) == ((131, 17), dtype)
@@ -45,12 +43,12 @@ def test_an_array_comes_back_as_it_was(client: Any, dtype: str) -> None:
         *("broadcast", "lists"),
     ],
 )
-def test_arrays_of_any_strides_are_stored(client: Any, view: Callable[[Array], Any]) -> None:
+def test_arrays_of_any_strides_are_stored(client, view):
     array = view(make_matrix(600, 700, "float32", 1))
     np.testing.assert_array_equal(client.get(client.put(array)), np.asarray(array))
 
 
-def test_a_matrix_is_received_into_out(client: Any) -> None:
+def test_a_matrix_is_received_into_out(client):
     array = make_matrix(50, 60, "float64", 2)
     matrix = client.put(array)
     for out in (np.zeros((50, 60)), np.zeros((100, 120))[::2, ::2], np.zeros((60, 50)).T):
@@ -58,7 +56,7 @@ def test_a_matrix_is_received_into_out(client: Any) -> None:
         np.testing.assert_array_equal(out, array)
 
 
-def test_a_file_is_stored_as_it_is(client: Any, tmp_path: Path) -> None:
+def test_a_file_is_stored_as_it_is(client, tmp_path):
     source = tmp_path / "A.npy"
     np.save(source, make_matrix(1200, 700, "float32", 2))
     seen: list[tuple[int, int]] = []
@@ -79,7 +77,7 @@ def test_a_file_is_stored_as_it_is(client: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "again.npy"), np.load(source))
 
 
-def test_the_digest_of_an_array_is_that_of_its_file(client: Any) -> None:
+def test_the_digest_of_an_array_is_that_of_its_file(client):
     array = make_matrix(300, 200, "int16", 3)[:, ::-1]
     np.testing.assert_array_equal(client.get(client.put(array, digest=True)), array)
 
@@ -92,14 +90,12 @@ def test_the_digest_of_an_array_is_that_of_its_file(client: Any) -> None:
         ([["a", "b"]], "array is 'list of numpy.str_'; it must be an array of numbers"),
     ],
 )
-def test_arrays_that_are_no_matrices_are_refused_before_they_are_sent(
-    client: Any, array: Any, message: str
-) -> None:
+def test_arrays_that_are_no_matrices_are_refused_before_they_are_sent(client, array, message):
     with pytest.raises(ValueError, match=message):
         client.put(array)
 
 
-def test_a_file_that_is_no_matrix_is_refused(client: Any, tmp_path: Path) -> None:
+def test_a_file_that_is_no_matrix_is_refused(client, tmp_path):
     (tmp_path / "text.npy").write_text("not a matrix")
     with pytest.raises(ServiceRefused) as refused:
         client.put(tmp_path / "text.npy")
@@ -109,7 +105,7 @@ def test_a_file_that_is_no_matrix_is_refused(client: Any, tmp_path: Path) -> Non
         client.put(tmp_path / "missing.npy")
 
 
-def test_a_deleted_matrix_is_gone(client: Any) -> None:
+def test_a_deleted_matrix_is_gone(client):
     matrix = client.put(make_matrix(3, 4, "float32", 8))
     client.delete(matrix)
     for call in (client.matrix, client.get, client.delete):
@@ -119,7 +115,7 @@ def test_a_deleted_matrix_is_gone(client: Any) -> None:
         assert missing.value.status == 404
 
 
-def test_all_matrices_are_listed_newest_first(client: Any) -> None:
+def test_all_matrices_are_listed_newest_first(client):
     array = make_matrix(1, 4, "int8", 0)
     stored = [client.put(array).id for _ in range(120)]  # more than a page
     listed = list(client.matrices())
@@ -128,9 +124,7 @@ def test_all_matrices_are_listed_newest_first(client: Any) -> None:
     assert len({matrix.id for matrix in listed}) == len(listed)
 
 
-def test_the_event_loops_functions_are_called_in_its_thread(
-    shared_server: RunningServer, tmp_path: Path
-) -> None:
+def test_the_event_loops_functions_are_called_in_its_thread(shared_server, tmp_path):
     np.save(tmp_path / "A.npy", make_matrix(1000, 700, "float64", 3))
     told: list[tuple[str, int]] = []
 
@@ -149,7 +143,7 @@ def test_the_event_loops_functions_are_called_in_its_thread(
     assert {thread for _, thread in told} == {threading.get_ident()}
 
 
-def test_without_ml_dtypes_bfloat16_stays_raw_bytes() -> None:
+def test_without_ml_dtypes_bfloat16_stays_raw_bytes():
     """The client's own package needs NumPy alone."""
     program = (
         "import sys; sys.modules['ml_dtypes'] = None\n"

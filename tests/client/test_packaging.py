@@ -18,7 +18,6 @@ from hatchling.builders.wheel import WheelBuilder
 import wavetrim
 import wavetrim.client
 from tests.environment import ROOT
-from tests.server import RunningServer
 from wavetrim.service.version import find_version
 
 PROJECT = ROOT / "clients" / "python"
@@ -82,7 +81,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin" / "python"
 
 
-def test_the_source_distribution_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+def test_the_source_distribution_makes_the_same_wheel(wheel, tmp_path):
     (built,) = SdistBuilder(str(PROJECT)).build(directory=str(tmp_path), versions=["standard"])
     with tarfile.open(built) as archive:
         # As installers do: no link leads out of it. Before 3.11.4 Python has no such filter.
@@ -95,7 +94,7 @@ def test_the_source_distribution_makes_the_same_wheel(wheel: Path, tmp_path: Pat
     assert (folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
-def test_the_wheel_has_the_client_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_has_the_client_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         metadata = archive.read(next(name for name in names if name.endswith("METADATA"))).decode()
@@ -111,7 +110,7 @@ def test_the_wheel_has_the_client_and_nothing_else(wheel: Path) -> None:
     assert len(re.findall("^Requires-Dist: (?!.*extra ==)", metadata, re.MULTILINE)) == 1
 
 
-def test_the_client_imports_with_numpy_alone(wheel: Path, tmp_path: Path) -> None:
+def test_the_client_imports_with_numpy_alone(wheel, tmp_path):
     folder = Path(np.__file__).parent
     for found in folder.parent.glob(f"{folder.name}*"):
         (tmp_path / found.name).symlink_to(found)
@@ -126,7 +125,7 @@ def test_the_client_imports_with_numpy_alone(wheel: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_the_types_of_the_client_pass_mypy(python: Path, tmp_path: Path) -> None:
+def test_the_types_of_the_client_pass_mypy(python, tmp_path):
     (tmp_path / "user.py").write_text(TYPED)
     checked = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "user.py"],
@@ -139,9 +138,7 @@ def test_the_types_of_the_client_pass_mypy(python: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=["products", "jobs", "asyncio"])
-def test_the_examples_of_its_readme_run(
-    example: str, python: Path, shared_server: RunningServer, tmp_path: Path
-) -> None:
+def test_the_examples_of_its_readme_run(example, python, shared_server, tmp_path):
     (tmp_path / "example.py").write_text(
         example.replace("http://127.0.0.1:8000", shared_server.url)
     )
@@ -156,14 +153,14 @@ def test_the_examples_of_its_readme_run(
     assert run.stdout
 
 
-def test_wavetrim_has_the_same_client() -> None:
+def test_wavetrim_has_the_same_client():
     assert wavetrim.Client is wavetrim.client.Client
     assert wavetrim.AsyncClient is wavetrim.client.AsyncClient
     assert (ROOT / "wavetrim" / "client").resolve() == PROJECT / "wavetrim_client"
     assert wavetrim.client.__version__ == find_version()
 
 
-def test_wavetrim_depends_on_what_its_client_needs() -> None:
+def test_wavetrim_depends_on_what_its_client_needs():
     needed, has = (
         {re.split(r"[^a-z0-9]", name)[0] for name in project["project"]["dependencies"]}
         for project in (
@@ -173,6 +170,6 @@ def test_wavetrim_depends_on_what_its_client_needs() -> None:
     assert needed <= has
 
 
-def test_the_readme_is_one_page() -> None:
+def test_the_readme_is_one_page():
     assert len(README.splitlines()) <= 80
     assert len(EXAMPLES) == 3

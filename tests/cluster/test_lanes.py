@@ -1,7 +1,5 @@
 """The GPUs of the service's machine work at different jobs in a cluster, too."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -21,7 +19,7 @@ def list_busy(server: RunningServer) -> set[str]:
 
 
 @pytest.mark.slow
-def test_two_gpus_beside_a_node_work_at_two_jobs(tmp_path: Path) -> None:
+def test_two_gpus_beside_a_node_work_at_two_jobs(tmp_path):
     """Jobs that name F stay on the service's machine; its GPUs compute in host memory."""
     modules = write_sitecustomize(tmp_path, row_seconds=2.0 / ROWS)
     a, b = make_matrix(ROWS, 2000, "float32", seed=1), make_matrix(2000, 2000, "float32", seed=2)

@@ -1,7 +1,5 @@
 """What a node's engine may use: the variables mean what they mean to a service."""
 
-from pathlib import Path
-
 import pytest
 
 from wavetrim.scheduler.cluster.node_options import read_options
@@ -10,7 +8,7 @@ from wavetrim.scheduler.engine.process import EngineOptions
 from wavetrim.service.settings import Settings
 
 
-def test_every_option_is_read(tmp_path: Path) -> None:
+def test_every_option_is_read(tmp_path):
     options = read_options(
         {
             "WAVETRIM_KERNEL_CACHE_DIR": str(tmp_path / "kernels"),
@@ -37,9 +35,7 @@ def test_every_option_is_read(tmp_path: Path) -> None:
         ("DEVICES", "first", "`none`, or indices such as `0,1`, or UUIDs"),
     ],
 )
-def test_a_bad_option_is_refused_with_variable_value_and_limit(
-    name: str, text: str, limit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bad_option_is_refused_with_variable_value_and_limit(name, text, limit, monkeypatch):
     with pytest.raises(NodeRefused) as caught:
         read_options({f"WAVETRIM_{name}": text})
     assert str(caught.value).startswith(f"WAVETRIM_{name} is {text!r}; it must be {limit}")

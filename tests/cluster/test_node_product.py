@@ -121,7 +121,7 @@ def multiply(
     ).run()  # fmt: skip
 
 
-def test_a_node_forgets_that_a_product_was_cancelled(actor: Actor, node: "NodeHandle") -> None:
+def test_a_node_forgets_that_a_product_was_cancelled(actor, node):
     out = np.zeros_like(A)
     actor.waits = True
     with pytest.raises(ExecutionCancelled):
@@ -131,9 +131,7 @@ def test_a_node_forgets_that_a_product_was_cancelled(actor: Actor, node: "NodeHa
     assert np.allclose(out, A @ B, atol=1e-3)
 
 
-def test_a_b_that_two_products_find_gone_is_sent_once_more(
-    actor: Actor, node: "NodeHandle"
-) -> None:
+def test_a_b_that_two_products_find_gone_is_sent_once_more(actor, node):
     outs = [np.zeros_like(A) for _ in range(3)]
     multiply(node, outs[0], job="j-0", b_key="kept", cancelled=lambda: False)
     actor.engine.forget("kept")  # as if the engine had started again
@@ -167,9 +165,7 @@ def sending_b(node: "NodeHandle") -> Iterator[None]:
         yield
 
 
-def test_a_product_that_waits_for_b_too_long_gives_the_node_up(
-    node: "NodeHandle", monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_product_that_waits_for_b_too_long_gives_the_node_up(node, monkeypatch):
     import ray
 
     killed: list[tuple[Any, bool]] = []

@@ -66,13 +66,7 @@ def store_profile_of(folder: Path, *, gflops: float) -> None:
         write_gbytes_per_second=1e6,
     )
     store_profile(
-        replace(
-            profile,
-            key=read_key(None, 1),
-            measured_at=CALIBRATED_AT,
-            cpu=cpu,
-        ),
-        folder,
+        replace(profile, key=read_key(None, 1), measured_at=CALIBRATED_AT, cpu=cpu), folder
     )
 
 
@@ -121,7 +115,7 @@ def find_nodes(jobs: Sequence[Job]) -> set[str | None]:
     return {None if plan["node"] is None else plan["node"]["id"] for plan in plans}
 
 
-def test_the_devices_of_all_nodes_are_listed(server: RunningServer, tmp_path: Path) -> None:
+def test_the_devices_of_all_nodes_are_listed(server, tmp_path):
     assert server.client.get("/v1/devices").json()["profile"]["measured_at"] == CALIBRATED_AT
     nodes = list_nodes(server)
     assert len({node["id"] for node in nodes}) == NODES
@@ -135,16 +129,14 @@ def test_the_devices_of_all_nodes_are_listed(server: RunningServer, tmp_path: Pa
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int32"])
-def test_products_over_nodes_are_numpys(client: Client, dtype: str) -> None:
+def test_products_over_nodes_are_numpys(client, dtype):
     a, b = make_matrix(700, 600, dtype, seed=3), make_matrix(600, 800, dtype, seed=4)
     c = make_matrix(700, 800, dtype, seed=5)
     product = client.matmul(np.asfortranarray(a), b, c=c, alpha=2, beta=-3, verify=True)
     assert_product(product, a, b, c, alpha=2, beta=-3)
 
 
-def test_whole_jobs_go_to_the_engine_that_ends_them_first(
-    server: RunningServer, client: Client
-) -> None:
+def test_whole_jobs_go_to_the_engine_that_ends_them_first(server, client):
     server.stop()
     server.restart()  # by what it has learnt of short products, one node may end all jobs first
     wait_for_nodes(server, NODES)
@@ -157,7 +149,7 @@ def test_whole_jobs_go_to_the_engine_that_ends_them_first(
     assert_soon(server, go_to_several)
 
 
-def test_a_plan_names_the_node_and_counts_all_rows(client: Client) -> None:
+def test_a_plan_names_the_node_and_counts_all_rows(client):
     a, b = make_matrix(ROWS, 600, "int64", seed=1), make_matrix(600, 500, "int64", seed=2)
     status = client.submit(a, b).wait()
     assert status.plan is not None
@@ -167,9 +159,7 @@ def test_a_plan_names_the_node_and_counts_all_rows(client: Client) -> None:
     assert status.plan["f"] == status.timings["f_actual"] == ROWS
 
 
-def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(
-    cluster: LocalCluster, server: RunningServer, client: Client
-) -> None:
+def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(cluster, server, client):
     a = make_matrix(600, 700, "int64", seed=1)
 
     def multiply(stored: Matrix, expected: Array) -> None:
@@ -204,9 +194,7 @@ def kill_an_engine(cluster: LocalCluster, rng: random.Random) -> None:
     wait_until(kill, 60)
 
 
-def test_engines_killed_in_the_middle_cost_no_product(
-    cluster: LocalCluster, server: RunningServer, client: Client
-) -> None:
+def test_engines_killed_in_the_middle_cost_no_product(cluster, server, client):
     rng = random.Random(7)
     stop = threading.Event()
     operands = [make_matrix(n, n, "float32", seed=n) for n in (300, 900, 1300)]
@@ -235,9 +223,7 @@ def test_engines_killed_in_the_middle_cost_no_product(
     wait_for_nodes(server, NODES)
 
 
-def test_a_node_that_hangs_is_given_up_after_its_deadline(
-    cluster: LocalCluster, server: RunningServer, client: Client
-) -> None:
+def test_a_node_that_hangs_is_given_up_after_its_deadline(cluster, server, client):
     engines = cluster.list_engines()
     a, b = make_matrix(ROWS // 3, 600, "int64", seed=1), make_matrix(600, 500, "int64", seed=2)
     for engine in engines:
@@ -261,9 +247,7 @@ def computing(client: Client) -> Iterator[None]:
     assert np.array_equal(job.result(), multiply_exactly(a, b))
 
 
-def test_a_node_that_leaves_in_the_middle_is_replaced(
-    cluster: LocalCluster, server: RunningServer, client: Client
-) -> None:
+def test_a_node_that_leaves_in_the_middle_is_replaced(cluster, server, client):
     with computing(client):
         cluster.remove_node(cluster.nodes[0])
     wait_until(lambda: len(list_nodes(server)) == NODES - 1, 60)
@@ -271,9 +255,7 @@ def test_a_node_that_leaves_in_the_middle_is_replaced(
     wait_for_nodes(server, NODES)
 
 
-def test_jobs_end_right_when_rays_head_is_killed(
-    cluster: LocalCluster, server: RunningServer, client: Client
-) -> None:
+def test_jobs_end_right_when_rays_head_is_killed(cluster, server, client):
     """The last test, as the cluster is none any more: the service goes on by itself."""
     a, b = make_matrix(ROWS, 600, "int64", seed=1), make_matrix(600, 500, "int64", seed=2)
     stored = client.put(a), client.put(b)

@@ -14,8 +14,8 @@ SIZES = st.integers(1, 10**6)
 
 @given(rows=st.integers(1, 5000), row_bytes=SIZES, store=SIZES, seconds=st.floats(0, 100))
 def test_blocks_cover_all_rows_and_none_is_larger_than_its_part_of_the_store(
-    rows: int, row_bytes: int, store: int, seconds: float
-) -> None:
+    rows, row_bytes, store, seconds
+):
     for blocks in (
         cut_rows(rows, row_bytes, store_bytes=store, seconds=seconds),
         cut_operand(rows, row_bytes, store_bytes=store),
@@ -27,7 +27,7 @@ def test_blocks_cover_all_rows_and_none_is_larger_than_its_part_of_the_store(
         assert max(map(len, blocks)) <= most_rows
 
 
-def test_a_node_pays_for_the_network_and_for_what_it_did_not_promise() -> None:
+def test_a_node_pays_for_the_network_and_for_what_it_did_not_promise():
     traffic, network = Traffic(10**8, 2 * 10**8, 10**8), Network(1.0, 1e8, 1e7)
     seconds = {
         computing: Offer("far", computing, network, traffic).seconds for computing in (0.5, 60.0)
@@ -38,7 +38,7 @@ def test_a_node_pays_for_the_network_and_for_what_it_did_not_promise() -> None:
     assert Offer("here", 60.0).seconds == 60.0
 
 
-def test_blocks_are_one_answer() -> None:
+def test_blocks_are_one_answer():
     def event(rows: int, **verification: object) -> dict[str, object]:
         checked = {
             "passed": True, "max_error": rows / 10, "tolerance": 1.0, "elements_checked": rows,

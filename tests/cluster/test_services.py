@@ -5,14 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from tests.matrices import make_matrix
-from tests.postgres import PostgresServer
-from tests.server import RunningServer, Start
+from tests.server import RunningServer
 from wavetrim.client import Client
 
 
-def test_two_services_on_one_postgresql_do_not_get_in_each_others_way(
-    start_server: Start, postgres: PostgresServer
-) -> None:
+def test_two_services_on_one_postgresql_do_not_get_in_each_others_way(start_server, postgres):
     servers = [start_server(database_url=postgres.create_database()) for _ in range(2)]
     a = make_matrix(90, 90, "float64", seed=1)
 

@@ -16,7 +16,7 @@ from wavetrim.scheduler.cluster.start import (
 )
 
 
-def test_there_is_no_node_without_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_no_node_without_a_token(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(NodeRefused, match="RAY_AUTH_TOKEN is None; it must be set"):
         check_token({})
@@ -28,14 +28,14 @@ def test_there_is_no_node_without_a_token(tmp_path: Path, monkeypatch: pytest.Mo
     check_token({"RAY_AUTH_TOKEN_PATH": str(kept)})
 
 
-def test_the_store_must_fit_into_shared_memory() -> None:
+def test_the_store_must_fit_into_shared_memory():
     assert find_store_bytes(None) >= LEAST_STORE_BYTES
     for size in (LEAST_STORE_BYTES - 1, 2**60):
         with pytest.raises(NodeRefused, match=f"store_bytes is {size}; it must be at least"):
             find_store_bytes(size)
 
 
-def test_the_head_has_no_engine_and_no_dashboard() -> None:
+def test_the_head_has_no_engine_and_no_dashboard():
     head = make_command(NodeStart(None, 6379, "10.0.0.1", 8, LEAST_STORE_BYTES))
     assert head[head.index("--num-cpus") + 1] == "0"
     assert head[head.index("--include-dashboard") + 1] == "false"
@@ -49,9 +49,7 @@ def test_the_head_has_no_engine_and_no_dashboard() -> None:
 
 
 @pytest.mark.parametrize("command", [("node", "--head"), ("serve",)])
-def test_the_commands_say_that_the_token_is_missing(
-    tmp_path: Path, command: tuple[str, ...]
-) -> None:
+def test_the_commands_say_that_the_token_is_missing(tmp_path, command):
     done = run_command(*command, folder=tmp_path, HOME=str(tmp_path), WAVETRIM_RAY_ADDRESS="a:1")
     assert done.returncode == 2
     assert "RAY_AUTH_TOKEN" in done.stderr
@@ -70,23 +68,21 @@ def test_the_commands_say_that_the_token_is_missing(
         (("--head", "--store-bytes", "1MiB"), "store_bytes is 1048576; it must be at least"),
     ],
 )  # fmt: skip
-def test_what_ray_would_answer_with_a_traceback_is_told_in_a_line(
-    tmp_path: Path, options: tuple[object, ...], words: str
-) -> None:
+def test_what_ray_would_answer_with_a_traceback_is_told_in_a_line(tmp_path, options, words):
     done = run_command("node", *options, folder=tmp_path, RAY_AUTH_TOKEN="x" * 32)
     assert done.returncode == 2
     assert words in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_service_asks_for_an_address_with_a_port_that_exists(tmp_path: Path) -> None:
+def test_a_service_asks_for_an_address_with_a_port_that_exists(tmp_path):
     done = run_command("serve", folder=tmp_path, WAVETRIM_RAY_ADDRESS="127.0.0.1:99999")
     assert done.returncode == 2
     assert "WAVETRIM_RAY_ADDRESS: it is '127.0.0.1:99999'; it must be HOST:PORT" in done.stderr
 
 
 @pytest.mark.slow
-def test_a_machine_is_measured_once_before_it_joins(tmp_path: Path) -> None:
+def test_a_machine_is_measured_once_before_it_joins(tmp_path):
     """There is no head at the address, so Ray's own command is ended when it has begun."""
 
     def join() -> str:

@@ -2,7 +2,6 @@
 
 import os
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,9 +20,7 @@ CORES = len(os.sched_getaffinity(0))
 
 
 @pytest.mark.parametrize("lends_blas", [False, True])
-def test_beside_other_processes_a_pool_is_crowded_until_they_have_ended(
-    kernel_cache: Path, lends_blas: bool
-) -> None:
+def test_beside_other_processes_a_pool_is_crowded_until_they_have_ended(kernel_cache, lends_blas):
     a, b = np.random.default_rng(1).random((2, 600, 600))
     c = np.empty_like(a)
     with CpuPool(CORES, cache_dir=kernel_cache, lends_blas=lends_blas) as pool:
@@ -46,7 +43,7 @@ def test_beside_other_processes_a_pool_is_crowded_until_they_have_ended(
         multiply_until(crowded=False)
 
 
-def test_products_of_numpy_are_crowded_by_other_processes_and_not_by_their_own_threads() -> None:
+def test_products_of_numpy_are_crowded_by_other_processes_and_not_by_their_own_threads():
     numpy, matrix = NumpyProducts(usable_cores()), np.ones((900, 900), np.float32)
     result = np.empty_like(matrix)
 
@@ -92,6 +89,6 @@ print(watch(0.01))
 
 
 @pytest.mark.skipif(CORES < 2, reason="BLAS has threads beside the caller's")
-def test_threads_of_blas_that_spin_are_seen_until_they_sleep(tmp_path: Path) -> None:
+def test_threads_of_blas_that_spin_are_seen_until_they_sleep(tmp_path):
     ended = run_python(SPIN, folder=tmp_path, OPENBLAS_THREAD_TIMEOUT="26")
     assert (ended.stdout, ended.stderr) == ("False\n", "")

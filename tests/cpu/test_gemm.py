@@ -24,7 +24,7 @@ OpenPool = Callable[[int], CpuPool]
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", RAGGED)
-def test_floats_agree_with_float64(pool: CpuPool, shape: tuple[int, int, int], dtype: str) -> None:
+def test_floats_agree_with_float64(pool, shape, dtype):
     m, n, k = shape
     rng = np.random.default_rng(1)
     a, b = draw_array(rng, (m, k), dtype), draw_array(rng, (k, n), dtype)
@@ -34,10 +34,8 @@ def test_floats_agree_with_float64(pool: CpuPool, shape: tuple[int, int, int], d
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
-@pytest.mark.parametrize("shape", [(1, 1, 1), (37, 65, 1030), (130, 70, 33)])
-def test_integers_wrap_as_numpy_does(
-    pool: CpuPool, shape: tuple[int, int, int], dtype: str
-) -> None:
+@pytest.mark.parametrize("shape", [(1, 1, 1), (13, 17, 1030), (70, 40, 33)])
+def test_integers_wrap_as_numpy_does(pool, shape, dtype):
     m, n, k = shape
     rng = np.random.default_rng(2)
     a, b, c = (
@@ -58,7 +56,7 @@ def test_integers_wrap_as_numpy_does(
 
 
 @pytest.mark.parametrize("dtype", ["int16", "uint16"])
-def test_the_largest_short_integers_stay_exact_over_a_long_k(pool: CpuPool, dtype: str) -> None:
+def test_the_largest_short_integers_stay_exact_over_a_long_k(pool, dtype):
     limits = np.iinfo(dtype)
     a = np.full((3, 70_001), limits.min or limits.max, dtype)
     b = np.full((70_001, 5), limits.min or limits.max, dtype)
@@ -96,14 +94,8 @@ SIZES = st.integers(0, 3) | st.integers(1, 300)
     reports=st.booleans(),
 )
 def test_every_layout_and_factor_gives_the_same_product(
-    open_pool: OpenPool,
-    shape: tuple[int, int, int],
-    dtype: str,
-    factors: tuple[int, int],
-    layouts: tuple[str, str, str],
-    threads: int,
-    reports: bool,
-) -> None:
+    open_pool, shape, dtype, factors, layouts, threads, reports
+):
     """Also what is reported adds up to all rows, and nothing around C is written."""
     (m, n, k), (alpha, beta) = shape, factors
     rng = np.random.default_rng(1)
@@ -123,7 +115,7 @@ def test_every_layout_and_factor_gives_the_same_product(
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_sums_of_parts_of_k_overflow_without_a_warning(pool: CpuPool, dtype: str) -> None:
+def test_sums_of_parts_of_k_overflow_without_a_warning(pool, dtype):
     k = 100_000  # the threads share K, as C is small
     a, b = np.ones((2, k), dtype), np.ones((k, 3), dtype)
     a[0, 0], a[0, -1] = np.inf, -np.inf
@@ -136,9 +128,7 @@ def test_sums_of_parts_of_k_overflow_without_a_warning(pool: CpuPool, dtype: str
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_the_last_part_of_k_may_have_length_one(
-    open_pool: OpenPool, order: Any, dtype: str
-) -> None:
+def test_the_last_part_of_k_may_have_length_one(open_pool, order, dtype):
     """Of this K, parts that are converted at a time leave one row of B, whatever the blocks are."""
     rng = np.random.default_rng(5)
     with open_pool(1) as pool:
@@ -154,9 +144,7 @@ def test_the_last_part_of_k_may_have_length_one(
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("factors", [(1, 0), (-2.5, 0.75)])
-def test_threads_share_the_sum_of_many_parts(
-    open_pool: OpenPool, dtype: str, order: Any, factors: tuple[float, float]
-) -> None:
+def test_threads_share_the_sum_of_many_parts(open_pool, dtype, order, factors):
     (m, n, k), (alpha, beta), rng = (23, 1447, 3820), factors, np.random.default_rng(8)
     assert len(cut_depth(m, n, k, threads=16)) == 16
     a, b = draw_array(rng, (m, k), dtype), draw_array(rng, (k, n), dtype)
@@ -173,9 +161,7 @@ def test_threads_share_the_sum_of_many_parts(
     ("dtype", "alpha", "beta"),
     [("float32", 1, 0), ("float32", 2, 0), ("float64", 1, 1), ("float16", 1, 0), ("int8", 1, 1)],
 )
-def test_a_product_needs_no_temporary_as_large_as_c(
-    open_pool: OpenPool, dtype: str, alpha: float, beta: float
-) -> None:
+def test_a_product_needs_no_temporary_as_large_as_c(open_pool, dtype, alpha, beta):
     rng = np.random.default_rng(5)
     size = {"float16": 4096, "int8": 8192}.get(dtype, 4096)
     a, b = draw_array(rng, (size, 16), dtype), draw_array(rng, (16, size), dtype)
@@ -189,9 +175,9 @@ def test_a_product_needs_no_temporary_as_large_as_c(
     assert peak_bytes < c.nbytes / 2
 
 
-def test_an_error_in_a_worker_reaches_the_caller(pool: CpuPool) -> None:
+def test_an_error_in_a_worker_reaches_the_caller(pool):
     # The subclass fails as a block may in a worker, on a failing disk for instance.
-    class Unreadable(np.ndarray):  # type: ignore[type-arg]
+    class Unreadable(np.ndarray):
         def __array_ufunc__(self, *inputs: object, **options: object) -> object:
             raise OSError("this block cannot be read")
 

@@ -1,7 +1,5 @@
 """float16 widens exactly, by the C library and by NumPy, in every layout."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -10,9 +8,7 @@ from wavetrim.cpu.halves import widen_halves
 
 @pytest.mark.parametrize("is_compiled", [True, False], ids=["c", "numpy"])
 @pytest.mark.parametrize("layout", ["rows", "columns", "gaps", "one row"])
-def test_half_precision_is_widened_exactly(
-    kernel_cache: Path, layout: str, *, is_compiled: bool
-) -> None:
+def test_half_precision_is_widened_exactly(kernel_cache, layout, *, is_compiled):
     every = np.arange(2 * 2**16 + 3, dtype=np.uint32).astype(np.uint16).view(np.float16)
     halves = every[None] if layout == "one row" else every[: 2**17].reshape(128, 1024)
     if layout == "columns":

@@ -27,7 +27,7 @@ def pools(kernel_cache: Path) -> Iterator[dict[int, CpuPool]]:
         pool.close()
 
 
-def test_progress_comes_in_the_calling_thread(pool: CpuPool) -> None:
+def test_progress_comes_in_the_calling_thread(pool):
     a, b, c = np.ones((1601, 600)), np.ones((600, 1401)), np.empty((1601, 1401))
     calls: list[threading.Thread] = []
     pool.multiply(a, b, c, progress=lambda _: calls.append(threading.current_thread()))
@@ -35,7 +35,7 @@ def test_progress_comes_in_the_calling_thread(pool: CpuPool) -> None:
     assert set(calls) == {threading.current_thread()}
 
 
-def test_a_cancelled_product_ends_early_and_leaves_the_pool_usable(pool: CpuPool) -> None:
+def test_a_cancelled_product_ends_early_and_leaves_the_pool_usable(pool):
     a = np.ones((2048, 1024))
     c = np.zeros((2048, 2048))
     rows: list[float] = []
@@ -46,7 +46,7 @@ def test_a_cancelled_product_ends_early_and_leaves_the_pool_usable(pool: CpuPool
     assert np.all(c == 1024)
 
 
-def test_an_error_in_the_progress_callback_stops_the_other_blocks(pool: CpuPool) -> None:
+def test_an_error_in_the_progress_callback_stops_the_other_blocks(pool):
     a = np.ones((2048, 1024))
     c = np.zeros((2048, 2048))
 
@@ -68,13 +68,7 @@ def test_an_error_in_the_progress_callback_stops_the_other_blocks(pool: CpuPool)
     beta=st.sampled_from([0.0, 1.0]),
     threads=st.sampled_from([1, 2, 4]),
 )
-def test_final_rows_are_not_written_again(
-    pools: dict[int, CpuPool],
-    shape: tuple[int, int, int],
-    dtype: str,
-    beta: float,
-    threads: int,
-) -> None:
+def test_final_rows_are_not_written_again(pools, shape, dtype, beta, threads):
     m, n, k = shape
     a, b, c = draw_operands(m, n, k, dtype=dtype)
     expected = a @ b + beta * c

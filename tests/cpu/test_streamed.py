@@ -33,9 +33,7 @@ def small_cache_pool(kernel_cache: Path) -> Iterator[CpuPool]:
 @pytest.mark.parametrize("by_rows", [True, False])
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_streamed_c_is_the_product(
-    small_cache_pool: CpuPool, shape: tuple[int, int, int], dtype: str, *, by_rows: bool
-) -> None:
+def test_a_streamed_c_is_the_product(small_cache_pool, shape, dtype, *, by_rows):
     m, n, k = shape
     rng = np.random.default_rng(5)
     a, b = draw_array(rng, (m, k), dtype), draw_array(rng, (k, n), dtype)
@@ -46,9 +44,7 @@ def test_a_streamed_c_is_the_product(
 
 @pytest.mark.parametrize("by_rows", [True, False])
 @pytest.mark.parametrize("offset", [0, 1, 5])
-def test_nothing_around_a_streamed_c_is_written(
-    small_cache_pool: CpuPool, offset: int, *, by_rows: bool
-) -> None:
+def test_nothing_around_a_streamed_c_is_written(small_cache_pool, offset, *, by_rows):
     rng = np.random.default_rng(6)
     a, b = draw_array(rng, (600, 9), "float32"), draw_array(rng, (9, 1100), "float32")
     around = np.full((608, 1108), 7, np.float32)

@@ -17,7 +17,7 @@ Matrix = NDArray[Any]
 OpenPool = Callable[[int], CpuPool]
 
 
-def test_several_callers_share_a_pool(open_pool: OpenPool) -> None:
+def test_several_callers_share_a_pool(open_pool):
     rng = np.random.default_rng(1)
     start = threading.Barrier(5)
 
@@ -44,7 +44,7 @@ def test_several_callers_share_a_pool(open_pool: OpenPool) -> None:
         list(callers.map(call_often, range(5)))
 
 
-def test_a_long_block_is_awaited_before_a_cancelled_product_returns(open_pool: OpenPool) -> None:
+def test_a_long_block_is_awaited_before_a_cancelled_product_returns(open_pool):
     a, b = np.ones((3000, 1500)), np.ones((1500, 1500))
     with open_pool(4) as pool:
         for pause in (0.002, 0.02):

@@ -1,33 +1,22 @@
 """How many cores are usable, by affinity and by files of control groups."""
 
 import os
-from pathlib import Path
 
 import pytest
 
+from tests.groups import write_groups
 from tests.processes import run_python
-from wavetrim.cpu.threads import (
-    read_cpu_quotas,
-    usable_cores,
-)
+from wavetrim.cpu.threads import read_cpu_quotas, usable_cores
 
 
-def build_tree(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
-
-
-def test_affinity_bounds_the_cores_where_no_group_limits_them(tmp_path: Path) -> None:
+def test_affinity_bounds_the_cores_where_no_group_limits_them(tmp_path):
     assert usable_cores(tmp_path) == len(os.sched_getaffinity(0))
 
 
 @pytest.mark.parametrize("quota", [20_000, 50_000, 95_000])
-def test_a_quota_below_a_core_is_one_usable_core(tmp_path: Path, quota: int) -> None:
+def test_a_quota_below_a_core_is_one_usable_core(tmp_path, quota):
     files = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": f"{quota} 100000\n"}
-    assert usable_cores(build_tree(tmp_path, files)) == 1
+    assert usable_cores(write_groups(tmp_path, files)) == 1
 
 
 V1 = "sys/fs/cgroup/cpu,cpuacct"
@@ -73,12 +62,12 @@ QUOTAS: dict[str, tuple[dict[str, str], list[float]]] = {
 
 
 @pytest.mark.parametrize("case", QUOTAS)
-def test_quotas_are_read_from_every_layout_of_control_groups(tmp_path: Path, case: str) -> None:
+def test_quotas_are_read_from_every_layout_of_control_groups(tmp_path, case):
     files, quotas = QUOTAS[case]
-    assert sorted(read_cpu_quotas(build_tree(tmp_path, files))) == quotas
+    assert sorted(read_cpu_quotas(write_groups(tmp_path, files))) == quotas
 
 
-def test_blas_runs_on_one_thread_after_the_limit_is_set_from_many_threads() -> None:
+def test_blas_runs_on_one_thread_after_the_limit_is_set_from_many_threads():
     program = """
 import numpy, threading, threadpoolctl
 from wavetrim.cpu.threads import limit_blas_threads

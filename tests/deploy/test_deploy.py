@@ -4,7 +4,6 @@ import json
 import re
 import sys
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -46,11 +45,11 @@ def longest_stop_seconds() -> float:
     [ROOT / "Dockerfile", *sorted(DEPLOY.rglob("*.yaml")), *DEPLOY.glob("*.service")],
     ids=lambda path: path.name,
 )
-def test_every_variable_named_is_a_setting(path: Path) -> None:
+def test_every_variable_named_is_a_setting(path):
     assert set(re.findall(r"WAVETRIM_[A-Z_]*[A-Z]", path.read_text())) <= SETTINGS
 
 
-def test_the_image_has_the_projects_version() -> None:
+def test_the_image_has_the_projects_version():
     version = read_project()["version"]
     assert f"ARG VERSION={version}\n" in DOCKERFILE
     assert COMPOSE["services"]["wavetrim"]["image"] == f"wavetrim:{version}"
@@ -59,7 +58,7 @@ def test_the_image_has_the_projects_version() -> None:
         assert service["image"] == f"wavetrim:{version}-cpu-ray"
 
 
-def test_port_and_data_folder_are_the_same_everywhere() -> None:
+def test_port_and_data_folder_are_the_same_everywhere():
     (port,) = re.findall(r"^EXPOSE (\d+)$", DOCKERFILE, re.MULTILINE)
     (folder,) = re.findall(r"^VOLUME (\S+)$", DOCKERFILE, re.MULTILINE)
     assert f"WAVETRIM_PORT={port}" in DOCKERFILE
@@ -70,7 +69,7 @@ def test_port_and_data_folder_are_the_same_everywhere() -> None:
 
 
 @pytest.mark.needs("systemd")
-def test_systemd_finds_no_fault_in_the_unit(tmp_path: Path) -> None:
+def test_systemd_finds_no_fault_in_the_unit(tmp_path):
     text = (DEPLOY / "wavetrim.service").read_text()
     unit = tmp_path / "wavetrim.service"
     command = "/opt/wavetrim/bin/wavetrim"
@@ -88,12 +87,12 @@ def test_systemd_finds_no_fault_in_the_unit(tmp_path: Path) -> None:
         assert faults in "".join(told)
 
 
-def test_nginx_waits_longer_than_a_product_may_take() -> None:
+def test_nginx_waits_longer_than_a_product_may_take():
     (hours,) = re.findall(r"proxy_read_timeout (\d+)h;", (DEPLOY / "nginx.conf").read_text())
     assert 3600 * int(hours) > Settings.model_fields["job_timeout_seconds"].default
 
 
-def test_every_runner_waits_longer_than_a_stop() -> None:
+def test_every_runner_waits_longer_than_a_stop():
     stop_seconds = longest_stop_seconds()
     unit = (DEPLOY / "wavetrim.service").read_text()
     (unit_seconds,) = re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
@@ -102,7 +101,7 @@ def test_every_runner_waits_longer_than_a_stop() -> None:
         assert read_seconds(service["stop_grace_period"]) > stop_seconds
 
 
-def test_no_deployment_contains_a_secret_or_a_registry() -> None:
+def test_no_deployment_contains_a_secret_or_a_registry():
     for path in [ROOT / "Dockerfile", *sorted(DEPLOY.rglob("*.*"))]:
         if path.suffix in {".yaml", ".py", ".service", ""}:
             text = path.read_text()
@@ -113,12 +112,12 @@ def test_no_deployment_contains_a_secret_or_a_registry() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(DEPLOY.glob("compose*.yaml")), ids=lambda path: path.name)
-def test_compose_files_follow_their_specification(path: Path) -> None:
+def test_compose_files_follow_their_specification(path):
     schema = json.loads((ROOT / "tests" / "deploy" / "data" / "compose-spec.json").read_text())
     jsonschema.Draft7Validator(schema).validate(yaml.safe_load(path.read_text()))
 
 
-def test_all_compose_services_are_equally_restricted() -> None:
+def test_all_compose_services_are_equally_restricted():
     locks = ("read_only", "cap_drop", "security_opt")
     for service in [*COMPOSE["services"].values(), *CLUSTER["services"].values()]:
         assert [service[lock] for lock in locks] == [True, ["ALL"], ["no-new-privileges:true"]]

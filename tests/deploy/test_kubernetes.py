@@ -133,15 +133,13 @@ def validate(one: Object, version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_each_overlay_follows_the_schemas_of_kubernetes(overlay: str, version: str) -> None:
+def test_each_overlay_follows_the_schemas_of_kubernetes(overlay, version):
     for one in render(overlay):
         validate(one, version)
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_a_folder_of_ones_own_follows_the_schemas_and_names_the_image(
-    overlay: str, write_site: Callable[[str], list[Object]]
-) -> None:
+def test_a_folder_of_ones_own_follows_the_schemas_and_names_the_image(overlay, write_site):
     objects = write_site(overlay)
     for one in objects:
         for version in VERSIONS:
@@ -154,9 +152,7 @@ def test_a_folder_of_ones_own_follows_the_schemas_and_names_the_image(
         assert "- name: WAVETRIM_METRICS\n" in text
 
 
-def test_the_ingress_leads_to_the_service_and_waits_for_its_products(
-    write_site: Callable[[str], list[Object]],
-) -> None:
+def test_the_ingress_leads_to_the_service_and_waits_for_its_products(write_site):
     objects = {one["kind"]: one for one in write_site("cpu")}
     ((path,),) = (rule["http"]["paths"] for rule in objects["Ingress"]["spec"]["rules"])
     service = objects["Service"]
@@ -177,7 +173,7 @@ def test_the_ingress_leads_to_the_service_and_waits_for_its_products(
     }
 
 
-def test_the_page_names_objects_that_exist() -> None:
+def test_the_page_names_objects_that_exist():
     names = {(one["kind"].lower(), one["metadata"]["name"]) for one in render("gpu")}
     names |= {(one["kind"].lower(), one["metadata"]["name"]) for one in render("ray")}
     commands = "".join((*list_blocks("Kubernetes", "cluster"),
@@ -194,7 +190,7 @@ def test_the_page_names_objects_that_exist() -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_pods_have_no_privileges(overlay: str) -> None:
+def test_pods_have_no_privileges(overlay):
     for pod in list_pods(overlay):
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["runAsUser"] == USER
@@ -208,7 +204,7 @@ def test_pods_have_no_privileges(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_secrets_come_from_kubernetes_secrets(overlay: str) -> None:
+def test_secrets_come_from_kubernetes_secrets(overlay):
     for pod in list_pods(overlay):
         for container in pod["containers"]:
             for name, variable in name_variables(container).items():
@@ -218,7 +214,7 @@ def test_secrets_come_from_kubernetes_secrets(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_port_folder_and_image_are_those_of_the_dockerfile(overlay: str) -> None:
+def test_port_folder_and_image_are_those_of_the_dockerfile(overlay):
     dockerfile = (ROOT / "Dockerfile").read_text()
     (port,) = re.findall(r"^EXPOSE (\d+)$", dockerfile, re.MULTILINE)
     (folder,) = re.findall(r"^VOLUME (\S+)$", dockerfile, re.MULTILINE)
@@ -233,13 +229,13 @@ def test_port_folder_and_image_are_those_of_the_dockerfile(overlay: str) -> None
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_a_stop_ends_before_its_pod(overlay: str) -> None:
+def test_a_stop_ends_before_its_pod(overlay):
     grace_seconds = find_service(overlay)[0]["terminationGracePeriodSeconds"]
     assert grace_seconds > longest_stop_seconds()
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_one_service_owns_the_data_folder(overlay: str) -> None:
+def test_one_service_owns_the_data_folder(overlay):
     if overlay == "ray":
         assert find(overlay, "RayCluster")["spec"]["upgradeStrategy"]["type"] == "Recreate"
     else:
@@ -248,7 +244,7 @@ def test_one_service_owns_the_data_folder(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_only_the_services_port_is_open_to_all(overlay: str) -> None:
+def test_only_the_services_port_is_open_to_all(overlay):
     policies = [one["spec"] for one in render(overlay) if one["kind"] == "NetworkPolicy"]
     everybody = [rule for one in policies for rule in one["ingress"] if "from" not in rule]
     assert everybody == [{"ports": [{"port": "http"}]}]
@@ -256,7 +252,7 @@ def test_only_the_services_port_is_open_to_all(overlay: str) -> None:
     assert all(one["policyTypes"] == ["Ingress"] for one in policies)
 
 
-def test_the_command_accepts_the_arguments_of_the_pods(tmp_path: Path) -> None:
+def test_the_command_accepts_the_arguments_of_the_pods(tmp_path):
     lines = {tuple(pod["containers"][0]["args"]) for pod in list_pods("ray")}
     assert len(lines) == 2
     for line in lines:

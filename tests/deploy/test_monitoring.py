@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from tests.deploy.prometheus import (
-    FOLDER,
-    Prometheus,
-    run_prometheus,
-)
+from tests.deploy.prometheus import FOLDER, Prometheus, run_prometheus
 from tests.processes import wait_until
 from tests.server import NPY, ROOT, RunningServer, encode_npy
 from wavetrim.service.settings import Settings
@@ -49,7 +44,7 @@ def use(server: RunningServer) -> None:
     assert server.client.get("/v1/jobs/none").status_code == 404
     stored = server.upload(np.ones((9, 9)))
     assert server.wait_job(server.post_job(stored, stored))["state"] == "succeeded"
-    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+    with server.connect() as connection:
         connection.sendall(b"no request\r\n\r\n")
         assert b" 400 " in connection.recv(100)
 
@@ -84,7 +79,7 @@ def fill_in(expression: str) -> str:
     return expression
 
 
-def test_every_query_of_the_dashboard_finds_something(prometheus: Prometheus) -> None:
+def test_every_query_of_the_dashboard_finds_something(prometheus):
     queries = {name: fill_in(expression) for name, expression in list_queries().items()}
     assert len(queries) > 30
     found = {name for name, expression in queries.items() if prometheus.query(expression)}
@@ -92,7 +87,7 @@ def test_every_query_of_the_dashboard_finds_something(prometheus: Prometheus) ->
     assert queries.keys() - found == needs_gpu
 
 
-def test_every_metric_of_dashboard_and_alerts_exists(watched: RunningServer) -> None:
+def test_every_metric_of_dashboard_and_alerts_exists(watched):
     families = re.findall(r"^# TYPE (\w+) (\w+)", watched.client.get("/metrics").text, re.MULTILINE)
     known = {
         f"{name}{suffix}"
@@ -105,7 +100,7 @@ def test_every_metric_of_dashboard_and_alerts_exists(watched: RunningServer) -> 
     assert named - known == set()
 
 
-def test_a_healthy_service_raises_no_alert(prometheus: Prometheus) -> None:
+def test_a_healthy_service_raises_no_alert(prometheus):
     (group,) = prometheus.ask("rules")["groups"]
     assert {rule["name"] for rule in group["rules"]} == {rule["alert"] for rule in ALERTS}
     wait_until(
@@ -125,13 +120,13 @@ def promtool(*arguments: object) -> str:
     return ended.stdout
 
 
-def test_promtool_finds_no_fault_in_rules_and_configuration() -> None:
+def test_promtool_finds_no_fault_in_rules_and_configuration():
     told = promtool("check", "config", "--lint-fatal", FOLDER / "prometheus.yaml")
     told += promtool("check", "rules", "--lint-fatal", FOLDER / "alerts.yaml")
     assert not re.search("fail|warn|error|duplicate", told, re.IGNORECASE)
 
 
-def test_each_alert_is_raised_by_its_own_cause_only(tmp_path: Path) -> None:
+def test_each_alert_is_raised_by_its_own_cause_only(tmp_path):
     cases = yaml.safe_load(CASES.read_text())
     raised = {
         test["alertname"]
@@ -157,13 +152,13 @@ def test_each_alert_is_raised_by_its_own_cause_only(tmp_path: Path) -> None:
     promtool("test", "rules", filled)
 
 
-def test_each_alert_says_what_to_do() -> None:
+def test_each_alert_says_what_to_do():
     assert all(len(told) > 30 and "{" not in told for told in DESCRIPTIONS.values())
     named = set(re.findall(r"WAVETRIM_[A-Z_]+[A-Z]", " ".join(DESCRIPTIONS.values())))
     assert named <= {f"WAVETRIM_{name.upper()}" for name in Settings.model_fields}
 
 
-def test_the_operations_page_names_the_critical_alerts_and_counts_all() -> None:
+def test_the_operations_page_names_the_critical_alerts_and_counts_all():
     page = (ROOT / "docs" / "operations.md").read_text()
     critical = {rule["alert"] for rule in ALERTS if rule["labels"]["severity"] == "critical"}
     assert set(re.findall(r"`(Wavetrim\w+)`", page)) == critical

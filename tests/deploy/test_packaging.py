@@ -3,7 +3,6 @@
 import re
 import tomllib
 import zipfile
-from pathlib import Path
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
@@ -31,25 +30,25 @@ def list_sources(pattern: str) -> set[str]:
 
 
 @pytest.mark.parametrize("pattern", ["*.py", "*.cu", "*.cuh", "*.c", "*.h"])
-def test_the_wheel_has_every_source(wheel_names: set[str], pattern: str) -> None:
+def test_the_wheel_has_every_source(wheel_names, pattern):
     sources = list_sources(pattern)
     assert sources
     assert sources <= wheel_names
 
 
-def test_the_wheel_has_one_package_and_nothing_else(wheel_names: set[str]) -> None:
+def test_the_wheel_has_one_package_and_nothing_else(wheel_names):
     outside = {name.split("/")[0] for name in wheel_names if ".dist-info/" not in name}
     assert outside == {"wavetrim"}
     assert not [name for name in wheel_names if "__pycache__" in name]
     assert [name for name in wheel_names if name.endswith("licenses/LICENSE")]
 
 
-def test_the_wheel_says_that_it_is_typed(wheel_names: set[str]) -> None:
+def test_the_wheel_says_that_it_is_typed(wheel_names):
     assert "wavetrim/py.typed" in wheel_names
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
-def test_locks_pin_and_hash_everything_and_name_no_index(lock: Path) -> None:
+def test_locks_pin_and_hash_everything_and_name_no_index(lock):
     text = lock.read_text()
     requirements = re.findall(r"^[a-z0-9].*(?:\n {4}--hash=.*)+", text, re.MULTILINE)
     assert len(requirements) == len(re.findall(r"^[a-z0-9]", text, re.MULTILINE))
@@ -58,7 +57,7 @@ def test_locks_pin_and_hash_everything_and_name_no_index(lock: Path) -> None:
     assert "--index-url" not in text
 
 
-def test_locks_hold_every_dependency_of_the_project() -> None:
+def test_locks_hold_every_dependency_of_the_project():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     wanted = {
@@ -73,7 +72,7 @@ def test_locks_hold_every_dependency_of_the_project() -> None:
 
 
 @pytest.mark.parametrize("lock", ["base", "gpu"])
-def test_an_image_with_ray_has_the_versions_of_one_without(lock: str) -> None:
+def test_an_image_with_ray_has_the_versions_of_one_without(lock):
     pins, with_ray = (
         set(re.findall(r"^([a-z0-9._-]+)==(\S+)", path.read_text(), re.MULTILINE))
         for path in (ROOT / "requirements" / f"{name}.lock" for name in (lock, "ray"))

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import httpx
 import numpy as np
@@ -19,7 +18,7 @@ import pytest
 from tests.certificates import make_certificate
 from tests.deploy.nginx import run_nginx
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
+from tests.server import NPY, RunningServer, decode_npy, encode_npy, make_server_fixture, open_http
 from tests.service.api.matrices.test_uploads import cut, digest
 from tests.service.api.wire.wire_server import make_head, read_answer
 
@@ -31,8 +30,6 @@ MIB = 2**20
 A = np.random.default_rng(0).random((700, 900))
 B = np.random.default_rng(1).random((900, 500))
 CONTENT = encode_npy(A)
-LIMIT_BYTES = 8 * MIB
-STORAGE_BYTES = 32 * MIB
 
 
 @dataclass
@@ -54,17 +51,9 @@ class Proxied:
         return socket.create_connection(("127.0.0.1", self.port), timeout=30)
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    folder = tmp_path_factory.mktemp("proxied")
-    with RunningServer(
-        folder / "data",
-        api_key=KEY,
-        unix_socket=folder / "socket",
-        max_matrix_bytes=LIMIT_BYTES,
-        max_storage_bytes=STORAGE_BYTES,
-    ) as running:
-        yield running
+service = make_server_fixture(
+    has_socket=True, api_key=KEY, max_matrix_bytes=8 * MIB, max_storage_bytes=32 * MIB
+)
 
 
 @pytest.fixture(
@@ -87,7 +76,7 @@ def proxied(
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_products_are_computed(proxied: Proxied, chunked: bool) -> None:
+def test_products_are_computed(proxied, chunked):
     body = CONTENT + encode_npy(B)
     content = cut(body, pieces=30) if chunked else body
     answer = proxied.client.post("/v1/matmul", content=content, headers=NPY)
@@ -96,7 +85,7 @@ def test_products_are_computed(proxied: Proxied, chunked: bool) -> None:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_uploads_arrive_unchanged(proxied: Proxied, chunked: bool) -> None:
+def test_uploads_arrive_unchanged(proxied, chunked):
     content = cut(CONTENT, pieces=30) if chunked else CONTENT
     headers = {**NPY, "Content-Digest": digest(CONTENT)}
     stored = proxied.client.post("/v1/matrices", content=content, headers=headers)
@@ -116,20 +105,18 @@ def refuse(proxied: Proxied, path: str, content: bytes, *lines: str) -> tuple[in
     return status, json.loads(problem)
 
 
-def test_a_body_without_a_key_is_refused(proxied: Proxied) -> None:
+def test_a_body_without_a_key_is_refused(proxied):
     status, problem = refuse(proxied, "/v1/matrices", CONTENT)
     assert (status, problem["type"]) == (401, "urn:wavetrim:problem:unauthorized")
 
 
 @pytest.mark.parametrize("path", ["/v1/matrices", "/v1/matmul"])
-def test_a_body_that_is_too_large_is_refused(proxied: Proxied, path: str) -> None:
+def test_a_body_that_is_too_large_is_refused(proxied, path):
     status, problem = refuse(proxied, path, bytes(40 * MIB), ACCESS)
     assert (status, problem["field"]) == (413, "Content-Length")
 
 
-def test_nginx_uses_no_connection_that_the_service_is_closing(
-    service: RunningServer, tmp_path: Path
-) -> None:
+def test_nginx_uses_no_connection_that_the_service_is_closing(service, tmp_path):
     headers = {"Authorization": f"Bearer {KEY}"}
     with (
         run_nginx(tmp_path, f"127.0.0.1:{service.port}", buffering=False) as port,
@@ -146,9 +133,7 @@ def test_nginx_uses_no_connection_that_the_service_is_closing(
             go_on.join()
 
 
-def test_tls_ends_at_the_proxy_which_names_the_caller(
-    service: RunningServer, tmp_path: Path
-) -> None:
+def test_tls_ends_at_the_proxy_which_names_the_caller(service, tmp_path):
     files = make_certificate(tmp_path)
     upstream = f"127.0.0.1:{service.port}"
     with run_nginx(tmp_path, upstream, buffering=False, tls=files) as port:

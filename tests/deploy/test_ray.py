@@ -96,7 +96,7 @@ def machines() -> Iterator[Machines]:
 
 
 @pytest.mark.slow
-def test_the_pages_commands_start_a_head_a_service_and_a_node(machines: Machines) -> None:
+def test_the_pages_commands_start_a_head_a_service_and_a_node(machines):
     head, node, listing = list_blocks("Ray", "cluster")
     log = machines.start(head)
     wait_until(lambda: "the block has ended" in log.read_text(), 90)

@@ -17,7 +17,7 @@ import pytest
 
 from docs.session import find_exchanges
 from tests.environment import ROOT, SHARED_SETTINGS
-from tests.stage import Stage, check_shell, check_wavetrim
+from tests.stage import check_shell, check_wavetrim
 from wavetrim.service.api.products.leased_matmul import LeasedProduct
 
 MARKS = ("gpu", "cluster", "install")
@@ -55,7 +55,7 @@ def list_pages() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("page", [*list_pages()])
-def test_the_blocks_of_a_page_run(page: str, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_blocks_of_a_page_run(page, stage, monkeypatch):
     names: dict[str, Any] = {}
     monkeypatch.setenv("WAVETRIM_DEVICES", "none")
     monkeypatch.setenv("WAVETRIM_KERNEL_CACHE_DIR", str(SHARED_SETTINGS["kernel_cache_dir"]))
@@ -80,14 +80,14 @@ def test_the_blocks_of_a_page_run(page: str, stage: Stage, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("page", ELSEWHERE)
-def test_blocks_that_run_elsewhere_are_valid_commands(page: str) -> None:
+def test_blocks_that_run_elsewhere_are_valid_commands(page):
     assert BLOCKS[page]
     for block in BLOCKS[page]:
         assert block.language == "sh"
         check_shell(block.text)
 
 
-def test_a_block_that_fails_is_found(stage: Stage) -> None:
+def test_a_block_that_fails_is_found(stage):
     with pytest.raises(AssertionError, match="No such matrix"):
         stage.run_shell("wavetrim download none\n")
     with pytest.raises(AssertionError, match="No such option"):

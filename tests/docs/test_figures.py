@@ -1,14 +1,11 @@
 """Pages and plots show the measured figures of every benchmark."""
 
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
 
-from benchmarks.common.plots import KEY, Plot
+from benchmarks.common.plots import KEY
 from benchmarks.common.results import ResultsError
 from benchmarks.common.tables import README, RESULTS, ROOT
 from benchmarks.figures import PLOTS, SECTIONS, fill
@@ -26,13 +23,13 @@ READERS = [
 
 
 @pytest.mark.parametrize("name", SECTIONS)
-def test_pages_show_the_figures_that_were_measured(name: str) -> None:
+def test_pages_show_the_figures_that_were_measured(name):
     text = SECTIONS[name][0].read_text(encoding="utf-8")
     assert fill(text, name) == text
 
 
 @pytest.mark.parametrize("plot_shown", PLOTS, ids=lambda x: x.__module__)
-def test_plots_show_the_figures_that_were_measured(plot_shown: Callable[[], Plot]) -> None:
+def test_plots_show_the_figures_that_were_measured(plot_shown):
     pages = [README, *(ROOT / "docs").rglob("*.md")]
     shown = "".join(page.read_text(encoding="utf-8") for page in pages)
     plot = plot_shown()
@@ -45,9 +42,7 @@ def test_plots_show_the_figures_that_were_measured(plot_shown: Callable[[], Plot
 @pytest.mark.parametrize(
     ("name", "read", "command"), READERS, ids=lambda x: getattr(x, "__name__", x)
 )
-def test_results_are_read(
-    name: str, read: Callable[[Path], Any], command: str, tmp_path: Path
-) -> None:
+def test_results_are_read(name, read, command, tmp_path):
     shutil.copy(RESULTS / name, tmp_path)
     (results,) = read(tmp_path)
     assert "NVIDIA H100" in results.document["hardware"]["gpu"]

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -18,13 +17,13 @@ WRITTEN = KEPT / "h200"
 """A folder as `wavetrim probe --out` writes it for all probes."""
 
 
-def test_the_page_has_the_lessons_of_the_probes_that_are_kept() -> None:
+def test_the_page_has_the_lessons_of_the_probes_that_are_kept():
     page = PAGE.read_text(encoding="utf-8")
     assert fill_lessons(page, KEPT) == page
     assert "No run is kept here yet." in fill_lessons(EMPTY, KEPT / "none")
 
 
-def test_a_later_run_replaces_all_plots(tmp_path: Path) -> None:
+def test_a_later_run_replaces_all_plots(tmp_path):
     kept = tmp_path / "h200"
     shutil.copytree(WRITTEN, kept)
     (kept / "waves-shared.png").rename(kept / "waves-old.png")
@@ -34,7 +33,7 @@ def test_a_later_run_replaces_all_plots(tmp_path: Path) -> None:
     assert {file.name for file in kept.iterdir()} == {file.name for file in WRITTEN.iterdir()}
 
 
-def test_published_probes_are_complete_and_listed(tmp_path: Path) -> None:
+def test_published_probes_are_complete_and_listed(tmp_path):
     docs = tmp_path / "docs"
     publish_runs(WRITTEN, docs / "probed")
     page = fill_lessons(EMPTY, docs / "probed")
@@ -45,7 +44,7 @@ def test_published_probes_are_complete_and_listed(tmp_path: Path) -> None:
     assert named == [probe.name for probe in PROBES]
 
 
-def test_a_probe_with_wrong_results_is_not_published(tmp_path: Path) -> None:
+def test_a_probe_with_wrong_results_is_not_published(tmp_path):
     write_report(read_banks(right=False), tmp_path / "found")
     with pytest.raises(RunError, match=r"banks.csv: a result was wrong"):
         publish_runs(tmp_path / "found", tmp_path / "kept")

@@ -13,7 +13,7 @@ PAGES = {"operations.md": set(), "jobs.md": set(), "api.md": {"The calls"}}
 """Pages whose sections promise something, each with the sections that promise nothing."""
 
 
-def test_every_promise_names_tests_that_exist() -> None:
+def test_every_promise_names_tests_that_exist():
     rows = re.findall(r"^\| (?!Promise|---)(.+) \| (.+) \|$", PAGE, re.MULTILINE)
     assert len(rows) > 80
     for promise, shown in rows:
@@ -24,14 +24,14 @@ def test_every_promise_names_tests_that_exist() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_section_of_a_page_has_a_promise(page: str) -> None:
+def test_every_section_of_a_page_has_a_promise(page):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     code_left_out = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     sections = set(re.findall(r"^##+ (.+)$", code_left_out, re.MULTILINE)) - PAGES[page]
     assert set(re.findall(rf"^## {page}: (.+)$", PAGE, re.MULTILINE)) == sections
 
 
-def test_every_fault_of_the_operations_page_names_a_test() -> None:
+def test_every_fault_of_the_operations_page_names_a_test():
     section = list_sections(ROOT / "docs/operations.md")["what-is-promised"]
     table = section.partition("| Fault |")[2].partition("\n\n")[0]
     shown = [line.rsplit("|", 2)[1] for line in table.splitlines()[2:]]

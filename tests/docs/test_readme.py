@@ -24,13 +24,13 @@ def normalise(output: str) -> str:
     return re.sub(r"\d+\.\d+([eE]-?\d+)?", "FRACTION", output)
 
 
-def test_readme_is_short() -> None:
+def test_readme_is_short():
     assert len([line for line in README.splitlines() if not line.startswith("|")]) <= 80
     assert len(re.findall(r"(?<!!)\[[^]]*\]\(", README)) <= 10
 
 
 @pytest.mark.needs("curl")
-def test_sessions_print_what_the_readme_shows() -> None:
+def test_sessions_print_what_the_readme_shows():
     shown = find_exchanges(README)
     printed = run_commands([exchange.command for exchange in shown])
     assert len(shown) >= 4
@@ -82,7 +82,7 @@ def list_sections(page: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_a_question_is_answered_within_two_clicks(question: str) -> None:
+def test_a_question_is_answered_within_two_clicks(question):
     place, words = QUESTIONS[question]
     file, _, anchor = place.partition("#")
     assert re.search(words, list_sections(ROOT / file)[anchor])
@@ -114,14 +114,14 @@ USER_PAGES = [
 
 
 @pytest.mark.parametrize("document", ["README.md", *USER_PAGES])
-def test_links_to_sections_find_them(document: str) -> None:
+def test_links_to_sections_find_them(document):
     for link in read_links(ROOT / document):
         file, _, anchor = link.partition("#")
         assert not anchor or anchor in list_sections(ROOT / file), link
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/concepts.md"])
-def test_the_formula_comes_with_what_a_split_must_promise(document: str) -> None:
+def test_the_formula_comes_with_what_a_split_must_promise(document):
     text = " ".join((ROOT / document).read_text(encoding="utf-8").split())
     gains = [f"{SPLIT_GAIN[memory]:.0%}" for memory in ("pinned", "pageable")]
     formula = re.findall(r"^    (\w.* = .*)$", planning.__doc__ or "", re.MULTILINE)
@@ -131,7 +131,7 @@ def test_the_formula_comes_with_what_a_split_must_promise(document: str) -> None
     assert re.search(rf"\b{gains[1]} from pageable memory", text)
 
 
-def test_every_make_command_named_exists() -> None:
+def test_every_make_command_named_exists():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for document in DOCUMENTS:
         text = (ROOT / document).read_text(encoding="utf-8")
@@ -140,7 +140,7 @@ def test_every_make_command_named_exists() -> None:
 
 
 @pytest.mark.slow
-def test_make_demo_checks_its_product() -> None:
+def test_make_demo_checks_its_product():
     assert "`make demo`" in README
     demo = subprocess.run(
         ["make", "demo", f"PYTHON={sys.executable}", "ARGS=--size 200 --runs 1"],
@@ -159,7 +159,7 @@ PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.
 
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, *PAGES])
-def test_links_and_paths_lead_somewhere(document: str) -> None:
+def test_links_and_paths_lead_somewhere(document):
     page = ROOT / document
     text = page.read_text(encoding="utf-8")
     links = re.findall(r"\]\((?!http)([^)#]+)", text)
@@ -168,5 +168,5 @@ def test_links_and_paths_lead_somewhere(document: str) -> None:
     assert not [path for path in paths if not (ROOT / path).exists()]
 
 
-def test_the_architecture_is_short() -> None:
+def test_the_architecture_is_short():
     assert len((ROOT / "ARCHITECTURE.md").read_bytes()) <= 6000

@@ -37,7 +37,7 @@ class BadCallers(Fault):
         return time.monotonic()
 
     def _send(self, content: bytes) -> socket.socket:
-        connection = socket.create_connection(("127.0.0.1", self.server.port), timeout=60)
+        connection = self.server.connect()
         connection.sendall(content)
         return connection
 

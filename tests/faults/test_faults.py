@@ -10,7 +10,6 @@ import random
 import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -60,17 +59,17 @@ def expect_nothing_lost(stage: Stage, fault: Fault) -> None:
 
 
 @pytest.mark.parametrize("name", PICKED)
-def test_nothing_is_lost(plain: Stage, name: str) -> None:
+def test_nothing_is_lost(plain, name):
     expect_nothing_lost(plain, PICKED[name]())
 
 
 @pytest.mark.parametrize("name", MAPPED)
-def test_nothing_is_lost_where_the_engine_reads_files(mapped: Stage, name: str) -> None:
+def test_nothing_is_lost_where_the_engine_reads_files(mapped, name):
     expect_nothing_lost(mapped, MAPPED[name]())
 
 
 @pytest.mark.parametrize("name", OWN_BY_NEED)
-def test_nothing_is_lost_where_something_is_short(tmp_path: Path, name: str) -> None:
+def test_nothing_is_lost_where_something_is_short(tmp_path, name):
     with ExitStack() as stack:
         fault = OWN[name]()
         expect_nothing_lost(Stage(fault, tmp_path, stack), fault)

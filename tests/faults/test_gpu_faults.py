@@ -107,9 +107,7 @@ def check_all_right(service: RunningServer, ended: list[dict[str, Any]], expecte
 
 
 @pytest.mark.parametrize(("fault", "status"), [("illegal", 70), ("hang", 71)])
-def test_jobs_survive_a_kernel_that(
-    service: RunningServer, faults: Path, fault: str, status: int
-) -> None:
+def test_jobs_survive_a_kernel_that(service, faults, fault, status):
     (faults / fault).touch()
     jobs, expected = submit(service)
     ended = finish(service, jobs)
@@ -122,7 +120,7 @@ def test_jobs_survive_a_kernel_that(
     check_all_right(service, finish(service, jobs), expected)
 
 
-def test_a_gpu_whose_memory_another_process_holds_fails_no_job(service: RunningServer) -> None:
+def test_a_gpu_whose_memory_another_process_holds_fails_no_job(service):
     jobs, expected = submit(service, 1)
     check_all_right(service, finish(service, jobs), expected)
     holder = subprocess.Popen(
@@ -141,9 +139,7 @@ def test_a_gpu_whose_memory_another_process_holds_fails_no_job(service: RunningS
     assert all(job["plan"]["gpu_rows"] == SIZE for job in ended)
 
 
-def test_a_service_whose_gpu_is_gone_goes_on_without_it_and_says_so(
-    service: RunningServer, faults: Path
-) -> None:
+def test_a_service_whose_gpu_is_gone_goes_on_without_it_and_says_so(service, faults):
     jobs, expected = submit(service, 1)
     check_all_right(service, finish(service, jobs), expected)
     (faults / "gone").touch()

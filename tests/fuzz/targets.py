@@ -46,7 +46,7 @@ from wavetrim.service.storage.matrices.npy import (
 )
 
 _SIZE_BYTES: Final = 1000
-_SETTINGS: Final = Settings(_env_file=None)  # type: ignore[call-arg]
+_SETTINGS: Final = Settings(_env_file=None)
 _MARK: Final = "[!-~]*"
 """A mark of printable characters, as all are."""
 

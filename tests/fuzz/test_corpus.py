@@ -11,7 +11,7 @@ CORPUS = Path(__file__).with_name("corpus")
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_no_input_of_the_corpus_breaks_its_parser(name: str) -> None:
+def test_no_input_of_the_corpus_breaks_its_parser(name):
     inputs = sorted((CORPUS / name).iterdir())
     assert inputs
     for file in inputs:
@@ -19,6 +19,6 @@ def test_no_input_of_the_corpus_breaks_its_parser(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["document", "parsers", "wire"])
-def test_the_fuzzers_find_what_they_are_made_of(name: str) -> None:
+def test_the_fuzzers_find_what_they_are_made_of(name):
     """They run for a minute in CI, at its end."""
     assert importlib.import_module(f"tests.fuzz.{name}").main

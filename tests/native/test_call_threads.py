@@ -9,7 +9,7 @@ from tests.processes import wait_until
 from wavetrim.native.call_threads import CallThreads
 
 
-def test_closing_waits_for_submitted_calls_and_ends_the_threads() -> None:
+def test_closing_waits_for_submitted_calls_and_ends_the_threads():
     threads = CallThreads(1, "closing")
     begun, go_on = threading.Event(), threading.Event()
 
@@ -33,7 +33,7 @@ def test_closing_waits_for_submitted_calls_and_ends_the_threads() -> None:
     threads.close()
 
 
-def test_an_idle_thread_holds_nothing_of_its_last_call() -> None:
+def test_an_idle_thread_holds_nothing_of_its_last_call():
     threads = CallThreads(1, "idle")
 
     class Array:

@@ -16,7 +16,7 @@ from wavetrim.native.library import (
 )
 
 
-def test_the_library_is_compiled_once_and_loaded_again(tmp_path: Path) -> None:
+def test_the_library_is_compiled_once_and_loaded_again(tmp_path):
     file = compile_library(HOST_LIBRARY, tmp_path)
     assert file.name == name_library(HOST_LIBRARY)
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
@@ -28,17 +28,13 @@ def test_the_library_is_compiled_once_and_loaded_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("named", "told"), [(" ", "no C compiler"), ("gcc '", r"\$CC is .*: No closing quotation")]
 )
-def test_an_odd_name_of_the_compiler_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, told: str
-) -> None:
+def test_an_odd_name_of_the_compiler_is_refused(tmp_path, monkeypatch, named, told):
     monkeypatch.setenv("CC", named)
     with pytest.raises(CompilationFailed, match=told):
         compile_library(HOST_LIBRARY, tmp_path)
 
 
-def test_a_changed_shared_header_changes_the_librarys_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_shared_header_changes_the_librarys_name(tmp_path, monkeypatch):
     assert {*SHARED_HEADERS} == {*Path(library.__file__).parent.glob("*.h")}
     find_name = name_library.__wrapped__  # its result is cached
     before, changed = find_name(HOST_LIBRARY), tmp_path / "waiting.h"
@@ -47,7 +43,7 @@ def test_a_changed_shared_header_changes_the_librarys_name(
     assert find_name(HOST_LIBRARY) != before
 
 
-def test_a_changed_tuned_number_changes_the_librarys_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_tuned_number_changes_the_librarys_name(monkeypatch):
     example = Library("example", Path(tuned.__file__).parent, (), (), otherwise="")
     name = name_library(example)
     pauses = f"-DPAUSES={tuned.PAUSES}"

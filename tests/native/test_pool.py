@@ -32,7 +32,7 @@ def await_threads(count: int) -> None:
     assert count_threads() == count
 
 
-def test_closing_a_pool_ends_its_threads_and_may_be_repeated(pool: ThreadPool) -> None:
+def test_closing_a_pool_ends_its_threads_and_may_be_repeated(pool):
     before = count_threads()
     pool.close()
     await_threads(before - 2)
@@ -44,7 +44,7 @@ def test_closing_a_pool_ends_its_threads_and_may_be_repeated(pool: ThreadPool) -
         assert address is None
 
 
-def test_a_held_pool_is_freed_only_after_its_last_holder(pool: ThreadPool) -> None:
+def test_a_held_pool_is_freed_only_after_its_last_holder(pool):
     before = count_threads()
     freed: list[int] = []
     free_pool = pool.library.free_pool
@@ -60,7 +60,7 @@ def test_a_held_pool_is_freed_only_after_its_last_holder(pool: ThreadPool) -> No
     free_pool(outer)
 
 
-def test_a_forked_process_has_no_threads(pool: ThreadPool) -> None:
+def test_a_forked_process_has_no_threads(pool):
     with warnings.catch_warnings():  # Python 3.12 warns of forks with threads
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()

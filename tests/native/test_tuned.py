@@ -23,12 +23,12 @@ def list_numbers() -> dict[str, str]:
     }
 
 
-def test_at_most_ten_numbers_depend_on_the_machine() -> None:
+def test_at_most_ten_numbers_depend_on_the_machine():
     """The last four are chosen, for C."""
     assert 0 < len(list_numbers()) - 4 <= 10
 
 
 @pytest.mark.parametrize(("name", "origin"), list_numbers().items())
-def test_a_tuned_number_has_unit_machine_and_commit_or_was_chosen(name: str, origin: str) -> None:
+def test_a_tuned_number_has_unit_machine_and_commit_or_was_chosen(name, origin):
     assert isinstance(getattr(tuned, name), int | float)
     assert ORIGIN.fullmatch(origin), f"{name}: {origin!r}"

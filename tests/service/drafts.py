@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from sqlalchemy import Engine
 
 from tests.matrices import Array
 from wavetrim.service.storage.matrices.draft import Draft
@@ -14,6 +16,12 @@ from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import Matrix
 
 T = TypeVar("T")
+
+
+def open_store(database: Engine, folder: Path, **limits: int) -> MatrixStore:
+    """A store in a folder's `matrices`, with room for all, unless its limits say otherwise."""
+    room = {"max_matrix_bytes": 2**40, "max_storage_bytes": 2**40, **limits}
+    return MatrixStore(database, folder / "matrices", **room)
 
 
 def begin_draft(

@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 
@@ -26,7 +25,7 @@ def check_cpu(cpu: CpuModel) -> None:
 
 
 @pytest.mark.parametrize("gpu", PRESETS, ids=lambda gpu: gpu.name)
-def test_what_is_measured_of_a_gpu_are_the_kernels_that_plans_choose(gpu) -> None:
+def test_what_is_measured_of_a_gpu_are_the_kernels_that_plans_choose(gpu):
     specs = list_measured(gpu)
     assert 3 <= len(specs) <= 12
     assert all(spec.automatic for spec in specs)
@@ -34,7 +33,7 @@ def test_what_is_measured_of_a_gpu_are_the_kernels_that_plans_choose(gpu) -> Non
 
 
 @pytest.mark.gpu
-def test_a_gpu_is_calibrated_in_time(kernel_cache: Path) -> None:
+def test_a_gpu_is_calibrated_in_time(kernel_cache):
     devices = list_devices()
     with Executor(cache_dir=kernel_cache, devices=devices[:1]) as executor:
         gpu = describe_gpu(devices[0])
@@ -56,7 +55,7 @@ def test_a_gpu_is_calibrated_in_time(kernel_cache: Path) -> None:
 
 
 @pytest.mark.gpu
-def test_gpus_are_calibrated_one_by_one_and_their_links_together(kernel_cache: Path) -> None:
+def test_gpus_are_calibrated_one_by_one_and_their_links_together(kernel_cache):
     told = []
     profile = calibrate_gpus(
         lambda devices: Executor(cache_dir=kernel_cache, devices=devices),

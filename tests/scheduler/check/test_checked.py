@@ -85,7 +85,7 @@ def compute(
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int32"])
 @pytest.mark.parametrize("beta", [0.0, 3.0])
-def test_wrong_rows_are_computed_again_and_reported(cpu: Faulty, dtype: str, beta: float) -> None:
+def test_wrong_rows_are_computed_again_and_reported(cpu, dtype, beta):
     cpu.damaged_rows = (0, 1, 150, 299)
     told: list[str] = []
     verification = compute(cpu, make_product(dtype, beta=beta), told=told)
@@ -96,7 +96,7 @@ def test_wrong_rows_are_computed_again_and_reported(cpu: Faulty, dtype: str, bet
     assert told == ["changes"]
 
 
-def test_a_right_product_is_not_computed_again(cpu: Faulty) -> None:
+def test_a_right_product_is_not_computed_again(cpu):
     told: list[str] = []
     verification = compute(cpu, make_product("float32"), told=told)
     assert verification.wrong_rows == ()
@@ -104,9 +104,7 @@ def test_a_right_product_is_not_computed_again(cpu: Faulty) -> None:
     assert told == []
 
 
-def test_a_product_that_stays_wrong_is_refused(
-    cpu: Faulty, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_product_that_stays_wrong_is_refused(cpu, monkeypatch):
     multiply = cpu.pool.multiply
 
     def multiply_wrongly(a: Any, b: Any, c: Any, **options: Any) -> float:
@@ -120,7 +118,7 @@ def test_a_product_that_stays_wrong_is_refused(
         compute(cpu, make_product("float32"))
 
 
-def test_a_cancel_while_rows_are_computed_again_is_the_executions(cpu: Faulty) -> None:
+def test_a_cancel_while_rows_are_computed_again_is_the_executions(cpu):
     cpu.damaged_rows = (5,)
     told: list[str] = []
     with pytest.raises(ExecutionCancelled):
@@ -138,7 +136,7 @@ def test_a_cancel_while_rows_are_computed_again_is_the_executions(cpu: Faulty) -
     ("f", "device"), [(0, "cpu"), (M, "gpu"), (100, "cpu and gpu")], ids=["gpu", "cpu", "split"]
 )
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_wrong_rows_go_to_the_other_device(gpu: Faulty, dtype: str, f: int, device: str) -> None:
+def test_wrong_rows_go_to_the_other_device(gpu, dtype, f, device):
     gpu.damaged_rows = (1, 199, 200, 298)
     verification = compute(gpu, make_product(dtype, beta=1.0), f=f)
     assert verification.wrong_rows == gpu.damaged_rows
@@ -146,7 +144,7 @@ def test_wrong_rows_go_to_the_other_device(gpu: Faulty, dtype: str, f: int, devi
 
 
 @pytest.mark.gpu
-def test_wrong_rows_of_a_type_without_a_gpu_kernel_are_recomputed_on_the_cpu(gpu: Faulty) -> None:
+def test_wrong_rows_of_a_type_without_a_gpu_kernel_are_recomputed_on_the_cpu(gpu):
     gpu.damaged_rows = (7,)
     verification = compute(gpu, make_product("int64"), f=M)
     assert (verification.wrong_rows, verification.recomputed_on) == ((7,), "cpu")

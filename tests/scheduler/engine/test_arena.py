@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
 
-import numpy as np
 import pytest
 
 from wavetrim.kernels.transfer.pinned import is_pinned
@@ -40,24 +39,6 @@ def slabs() -> Iterator[MappedSlabs]:
     assert count_mappings() == 0
 
 
-def test_a_matrix_shows_what_others_wrote_into_the_slab() -> None:
-    fd = make_memory(2 * MIB)
-    slabs = MappedSlabs(device_index=None, send=lambda _: None)
-    slabs.add(7, fd, 2 * MIB)
-    values = np.arange(12, dtype="float32").reshape(3, 4)
-    os.pwrite(fd, values.tobytes(), 4096)
-    np.testing.assert_array_equal(slabs.locate(Operand(7, 4096, 3, 4, "float32")), values)
-    columns = slabs.locate(Operand(7, 4096, 4, 3, "float32", fortran_order=True))
-    np.testing.assert_array_equal(columns, values.T)
-    assert columns.flags.f_contiguous
-    out = slabs.locate(Operand(7, 256, 2, 2, "float64"), writable=True)
-    out[...] = [[1, 2], [3, 4]]
-    assert os.pread(fd, 32, 256) == np.array([1.0, 2, 3, 4]).tobytes()
-    os.close(fd)
-    del out, columns
-    slabs.close()
-
-
 @pytest.mark.parametrize(
     ("place", "message"),
     [
@@ -69,14 +50,12 @@ def test_a_matrix_shows_what_others_wrote_into_the_slab() -> None:
         ((1, 0, 1, 1, "O"), r"dtype is '\|O'; it must be a type of numbers"),
     ],
 )
-def test_a_place_outside_the_slab_is_refused_with_field_value_and_limit(
-    slabs: MappedSlabs, place: tuple[int, int, int, int, str], message: str
-) -> None:
+def test_a_place_outside_the_slab_is_refused_with_field_value_and_limit(slabs, place, message):
     with pytest.raises(SlabError, match=message):
         slabs.locate(Operand(*place))
 
 
-def test_a_slab_is_not_removed_while_a_part_of_a_matrix_is_in_use(slabs: MappedSlabs) -> None:
+def test_a_slab_is_not_removed_while_a_part_of_a_matrix_is_in_use(slabs):
     part = slabs.locate(Operand(1, 0, 100, 100, "float32"))[50:, :3].T
     for _ in range(2):
         with pytest.raises(SlabError, match="slab is 1; it must be one in which no product"):
@@ -97,7 +76,7 @@ def fill_memory(size: int) -> int:
 
 
 @pytest.mark.gpu
-def test_slabs_are_locked_in_their_order_and_matrices_in_them_are_pinned() -> None:
+def test_slabs_are_locked_in_their_order_and_matrices_in_them_are_pinned():
     told: Queue[Message] = Queue()
     slabs = MappedSlabs(device_index=0, send=told.put)
     for slab_id in (3, 1, 2):
@@ -112,7 +91,7 @@ def test_slabs_are_locked_in_their_order_and_matrices_in_them_are_pinned() -> No
 
 
 @pytest.mark.gpu
-def test_a_removed_slab_is_unlocked_and_may_be_locked_again() -> None:
+def test_a_removed_slab_is_unlocked_and_may_be_locked_again():
     told: Queue[Message] = Queue()
     slabs = MappedSlabs(device_index=0, send=told.put)
     fd = fill_memory(64 * MIB)
@@ -126,7 +105,7 @@ def test_a_removed_slab_is_unlocked_and_may_be_locked_again() -> None:
 
 
 @pytest.mark.gpu
-def test_a_slab_can_be_removed_at_any_time_while_it_is_locked() -> None:
+def test_a_slab_can_be_removed_at_any_time_while_it_is_locked():
     for delay in (0.0, 0.001, 0.02, 0.2):
         slabs = MappedSlabs(device_index=0, send=lambda _: None)
         for slab_id in (1, 2, 3):
@@ -141,7 +120,7 @@ def test_a_slab_can_be_removed_at_any_time_while_it_is_locked() -> None:
 
 
 @pytest.mark.gpu
-def test_products_are_right_while_slabs_are_locked_and_removed() -> None:
+def test_products_are_right_while_slabs_are_locked_and_removed():
     import cupy
 
     slabs = MappedSlabs(device_index=0, send=lambda _: None)

@@ -21,8 +21,8 @@ STRIDES = st.tuples(st.integers(-40, 80), st.integers(-40, 80))
     STRIDES,
 )
 def test_an_accepted_matrix_lies_in_the_memory_and_covers_no_byte_twice(
-    size: int, offset: int, rows: int, columns: int, item: int, strides: tuple[int, int]
-) -> None:
+    size, offset, rows, columns, item, strides
+):
     try:
         down, across = check_layout(
             size,
@@ -47,8 +47,8 @@ def test_an_accepted_matrix_lies_in_the_memory_and_covers_no_byte_twice(
 
 @given(COUNTS, COUNTS, st.sampled_from([1, 8]), st.booleans(), st.integers(0, 100))
 def test_a_contiguous_matrix_is_accepted_wherever_it_fits(
-    rows: int, columns: int, item: int, fortran_order: bool, offset: int
-) -> None:
+    rows, columns, item, fortran_order, offset
+):
     strides = find_strides(rows, columns, item, fortran_order=fortran_order)
     fits = offset % item == 0 and offset + rows * columns * item <= 100
     for given_strides in (strides, None):

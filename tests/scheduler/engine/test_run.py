@@ -10,14 +10,10 @@ from wavetrim.scheduler.engine.answer import describe_failure
 from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.engine.operands import OperandFileError, open_operand
 from wavetrim.scheduler.engine.run import fill_rows
-from wavetrim.scheduler.errors import (
-    ExecutionError,
-    PlanError,
-    VerificationFailed,
-)
+from wavetrim.scheduler.errors import ExecutionError, PlanError, VerificationFailed
 from wavetrim.scheduler.execution.rows import Hooks
 
-SHAPES = [(301, 40_001), (40_001, 301), (1, 12_000_001), (12_000_001, 1)]
+SHAPES = [(301, 40_001), (1, 12_000_001), (12_000_001, 1)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)

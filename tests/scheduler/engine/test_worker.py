@@ -28,16 +28,6 @@ def test_a_run_writes_the_product_into_the_file(shared, tmp_path, dtype):
     assert_product(read(request.out).view(dtype), a, b)  # NumPy reads bfloat16 as raw bytes
 
 
-def test_the_failure_for_a_missing_file_hides_its_path(shared, tmp_path):
-    a = make_matrix(8, 8, "float32", seed=1)
-    request = make_request(tmp_path, a, a)
-    Path(request.b.slab).unlink()
-    failed = shared.run(request)[-1]
-    assert (failed["type"], failed["kind"]) == ("failed", "internal")
-    assert str(tmp_path) not in failed["message"]
-    assert shared.run(make_request(tmp_path, a, a))[-1]["type"] == "succeeded"
-
-
 def test_pings_and_a_cancel_are_answered_while_a_product_runs(shared, tmp_path):
     shared.send(make_slow_request(tmp_path).as_message())
     shared.receive_until("planned")
@@ -145,15 +135,6 @@ def test_a_shutdown_stops_a_running_product(worker, tmp_path):
     worker.tell({"type": "shutdown"})
     worker.send({"type": "shutdown"})
     assert worker.process.wait(timeout=allow(10)) == 0
-
-
-def test_a_worker_without_its_service_ends_even_during_a_product(worker, tmp_path):
-    worker.send(make_slow_request(tmp_path).as_message())
-    worker.receive_until("planned")
-    worker.close()
-    began = time.monotonic()
-    worker.process.wait(timeout=allow(10))
-    assert time.monotonic() - began < allow(2)
 
 
 def test_the_out_of_memory_killer_prefers_the_worker(shared):

@@ -9,10 +9,7 @@ from tests.environment import clear_environment
 from tests.host_gpus import write_sitecustomize
 from tests.matrices import assert_product, make_matrix
 from tests.scheduler.engine.worker_process import WorkerProcess, make_request, read
-from wavetrim.scheduler.engine.messages import (
-    Operand,
-    RunRequest,
-)
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.device_sets import CPU
 

@@ -18,12 +18,6 @@ from wavetrim.scheduler.problem import GemmProblem
 
 
 @pytest.fixture(scope="module")
-def cpu_executor(kernel_cache):
-    with Executor(cache_dir=kernel_cache, cpu_threads=2) as executor:
-        yield executor
-
-
-@pytest.fixture(scope="module")
 def gpu_executor(kernel_cache):
     with Executor(cache_dir=kernel_cache, devices=list_devices()) as executor:
         yield executor
@@ -55,16 +49,6 @@ def check_final_rows(executor, plan, a, b, before, beta):
     assert seen[-1].share == pytest.approx(1.0)
     assert seen[-1].gpu == pytest.approx(len(c) - plan.f)
     return counts, timings
-
-
-@pytest.mark.parametrize("beta", [0.0, 2.0])
-def test_rows_are_reported_final_only_when_they_are(cpu_executor, beta):
-    m, n, k = 1500, 700, 600
-    cpu_executor.pool.prepare()
-    plan = plan_for(cpu_executor, m, n, k)
-    operands = draw_operands(m, n, k)
-    counts, _ = check_final_rows(cpu_executor, plan, *operands, beta)
-    assert counts[-1] == m
 
 
 @pytest.mark.gpu
@@ -155,16 +139,6 @@ def test_rows_computed_in_groups_of_columns_are_final_after_the_last_group(kerne
         plan = plan_for(executor, m, n, k, f=0)
         counts, _ = check_final_rows(executor, plan, *operands, beta)
     assert counts[-1] == m
-
-
-def test_a_cancelled_execution_ends_early(cpu_executor):
-    a = make_matrix(1500, 1500, "int64", seed=1)
-    plan = plan_for(cpu_executor, 1500, 1500, 1500, "int64")
-    seen = []
-    hooks = Hooks(progress=seen.append, cancelled=lambda: bool(seen))
-    with pytest.raises(ExecutionCancelled):
-        cpu_executor.run(plan, a, a, np.empty_like(a), hooks=hooks)
-    assert seen[-1].share < 1
 
 
 @pytest.mark.gpu

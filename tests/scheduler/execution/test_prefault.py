@@ -29,15 +29,9 @@ def test_the_pages_of_a_fresh_result_are_made_during_the_block(threads):
     c = make_unwritten()
     with make_pages(c, threads):
         c[5, 7] = 3
-        wait_until_made(c)
-    assert c[5, 7] == 3
-    assert c.sum() == 3
-
-
-def wait_until_made(c):
-    """Wait until no page is missing; the test's time limit ends this otherwise."""
-    while lacks_pages(c):
-        pass
+        while lacks_pages(c):  # the test's time limit ends this otherwise
+            pass
+    assert c[5, 7] == c.sum() == 3
 
 
 def test_what_others_write_during_prefault_stays(threads):

@@ -15,7 +15,6 @@ import pytest
 from tests.matrices import draw_operands
 from tests.processes import wait_until
 from tests.scheduler.profiles import find_executor_profile, find_preset_profile
-from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.execution.rows import Hooks
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
@@ -59,22 +58,6 @@ def gates(executor):
         gate.set()
 
 
-def test_products_on_different_devices_run_at_the_same_time(executor, callers, gates):
-    lanes = (0,), (1,), (CPU,)
-    operands = [draw_operands(*SHAPE, seed=seed) for seed in range(3)]
-    runs = [
-        callers.submit(executor.run, plan_for(*device_set), *three)
-        for device_set, three in zip(lanes, operands, strict=True)
-    ]
-    wait_until(lambda: all(pipeline.runs for pipeline in executor.gpus.pipelines))
-    runs[2].result(30)
-    for gate in gates:
-        gate.set()
-    for run, (a, b, c) in zip(runs, operands, strict=True):
-        run.result(30)
-        assert np.array_equal(c, a @ b)
-
-
 def test_a_device_computes_one_product_at_a_time(executor, callers):
     operands = [draw_operands(*SHAPE, seed=seed) for seed in range(3)]
     for pipeline in executor.gpus.pipelines:
@@ -85,25 +68,6 @@ def test_a_device_computes_one_product_at_a_time(executor, callers):
         run.result(30)
         assert np.array_equal(c, a @ b)
     assert time.perf_counter() - start >= 0.3
-
-
-def test_cancelling_one_product_does_not_stop_another(executor, callers, gates):
-    operands = [draw_operands(*SHAPE, seed=seed) for seed in range(2)]
-    stop = threading.Event()
-    goes = callers.submit(executor.run, plan_for(0), *operands[0])
-    ends = callers.submit(
-        executor.run, plan_for(1), *operands[1], hooks=Hooks(cancelled=stop.is_set)
-    )
-    wait_until(lambda: all(pipeline.runs for pipeline in executor.gpus.pipelines))
-    stop.set()
-    gates[1].set()
-    with pytest.raises(ExecutionCancelled):
-        ends.result(30)
-    assert not goes.done()
-    gates[0].set()
-    goes.result(30)
-    a, b, c = operands[0]
-    assert np.array_equal(c, a @ b)
 
 
 def test_a_product_on_all_devices_begins_when_all_are_free(executor, callers, gates):

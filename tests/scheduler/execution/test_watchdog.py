@@ -20,34 +20,27 @@ class Alarm:
         self.rung.set()
 
 
-def test_a_product_without_progress_is_noticed() -> None:
-    alarm = Alarm()
-    with Watchdog(0.2, alarm).watch(expected_seconds=0.001):
-        assert alarm.rung.wait(10)
-    assert alarm.seconds >= 0.2
-
-
 @pytest.mark.serial
-def test_progress_and_the_end_of_a_product_raise_no_alarm() -> None:
+def test_progress_and_the_end_of_a_product_raise_no_alarm():
     alarm = Alarm()
-    watchdog = Watchdog(1.0, alarm)
+    watchdog = Watchdog(0.5, alarm)
     with watchdog.watch(expected_seconds=0.001) as watched:
-        until = time.monotonic() + 1.2
+        until = time.monotonic() + 0.7
         while time.monotonic() < until:
             watched.note_progress()
             time.sleep(0.01)
-    assert not alarm.rung.wait(1.2)
+    assert not alarm.rung.wait(0.7)
 
 
-def test_a_product_that_was_planned_to_be_slow_has_more_time() -> None:
+def test_a_product_that_was_planned_to_be_slow_has_more_time():
     alarm = Alarm()
-    with Watchdog(0.1, alarm).watch(expected_seconds=1.0 / TIMES_EXPECTED):
-        assert not alarm.rung.wait(0.5)
+    with Watchdog(0.1, alarm).watch(expected_seconds=0.6 / TIMES_EXPECTED):
+        assert not alarm.rung.wait(0.3)
         assert alarm.rung.wait(10)
-    assert alarm.seconds >= 1.0
+    assert alarm.seconds >= 0.6
 
 
-def test_a_stalled_product_is_noticed_while_another_progresses() -> None:
+def test_a_stalled_product_is_noticed_while_another_progresses():
     alarm = Alarm()
     watchdog = Watchdog(0.3, alarm)
     with watchdog.watch(expected_seconds=0.001), watchdog.watch(expected_seconds=0.001) as other:

@@ -1,6 +1,5 @@
 """`wavetrim.matmul` is `numpy.matmul`, for every shape, stride and element type that it takes."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,7 +75,7 @@ def strided(draw: st.DrawFn, shape: tuple[int, ...], dtype: str, seed: int) -> A
 
 @settings(max_examples=150)
 @given(st.data(), shape_pairs(), st.sampled_from(list(ITEM_BYTES)), st.integers(0, 99))
-def test_products_equal_those_of_numpy(data: Any, shapes: Any, dtype: str, seed: int) -> None:
+def test_products_equal_those_of_numpy(data, shapes, dtype, seed):
     mixed = data.draw(st.booleans())
     other = data.draw(st.sampled_from(list(ITEM_BYTES))) if mixed else dtype
     a = data.draw(strided(shapes[0], dtype, seed))
@@ -98,9 +97,7 @@ def test_products_equal_those_of_numpy(data: Any, shapes: Any, dtype: str, seed:
     st.sampled_from(["float32", "float64", "complex64", "int16", "uint64"]),
     st.integers(-3, 3), st.integers(-3, 3),
 )  # fmt: skip
-def test_factors_and_c_broadcast_and_wrap_as_in_numpy(
-    data: Any, shapes: Any, dtype: str, alpha: int, beta: int
-) -> None:
+def test_factors_and_c_broadcast_and_wrap_as_in_numpy(data, shapes, dtype, alpha, beta):
     generator = np.random.default_rng(1)
     a, b = (draw_array(generator, shape, dtype) for shape in shapes)
     product = np.matmul(a, b)
@@ -120,14 +117,14 @@ def test_factors_and_c_broadcast_and_wrap_as_in_numpy(
 
 @pytest.mark.parametrize("dtype", [name for name in ITEM_BYTES if name != "float16"])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_products_that_threads_share_are_right(dtype: str, order: Any) -> None:
+def test_products_that_threads_share_are_right(dtype, order):
     m, n, k = LARGE
     a = make_matrix(m, k, dtype, 1, order=order)
     b = make_matrix(k, n, dtype, 2, leading_dimension=n + 7)
     assert_equals_numpy(wavetrim.matmul(a, b), a, b)
 
 
-def test_lists_and_arrays_of_other_libraries_are_taken_as_arrays(tmp_path: Path) -> None:
+def test_lists_and_arrays_of_other_libraries_are_taken_as_arrays(tmp_path):
     assert_equals_numpy(wavetrim.matmul([[1, 2], [3, 4]], [5.0, 6.0]), [[1, 2], [3, 4]], [5.0, 6.0])
     assert_equals_numpy(wavetrim.matmul([], []), [], [])
     a = make_matrix(300, 200, "float32", 1)
@@ -139,7 +136,7 @@ def test_lists_and_arrays_of_other_libraries_are_taken_as_arrays(tmp_path: Path)
     assert_equals_numpy(wavetrim.matmul(bare, bare.T), a, a.T)
 
 
-def test_types_are_promoted_as_numpy_does() -> None:
+def test_types_are_promoted_as_numpy_does():
     for left in ITEM_BYTES:
         for right in ITEM_BYTES:
             a, b = np.ones((2, 3), left), np.ones((3, 2), right)
@@ -156,7 +153,7 @@ def test_types_are_promoted_as_numpy_does() -> None:
 
 
 @pytest.mark.parametrize("dtype", ITEM_BYTES)
-def test_a_number_as_c_has_the_products_type_unless_it_is_of_a_wider_kind(dtype: str) -> None:
+def test_a_number_as_c_has_the_products_type_unless_it_is_of_a_wider_kind(dtype):
     a = np.ones((2, 3), dtype)
     for c in (3, True, 3.0, 1.5, 3j):
         found = wavetrim.matmul(a, a.T, beta=2, c=c)
@@ -178,16 +175,14 @@ def test_a_number_as_c_has_the_products_type_unless_it_is_of_a_wider_kind(dtype:
         ("bfloat16", 1e39, "a real number of at most 3.38953e+38 for matrices of bfloat16"),
     ],
 )
-def test_a_number_that_the_products_type_cannot_hold_is_refused(
-    dtype: str, c: complex, limit: str
-) -> None:
+def test_a_number_that_the_products_type_cannot_hold_is_refused(dtype, c, limit):
     a = np.ones((2, 2), dtype)
     with pytest.raises(FieldError) as refused:
         wavetrim.matmul(a, a, beta=1, c=c)
     assert str(refused.value) == f"c is {c}; it must be {limit}"
 
 
-def test_unaligned_operands_are_multiplied() -> None:
+def test_unaligned_operands_are_multiplied():
     buffer = np.zeros(8 * 12 + 1, np.uint8)
     a = buffer[1:].view(np.float64).reshape(3, 4)
     a[...] = np.arange(12).reshape(3, 4)
@@ -199,7 +194,7 @@ def test_unaligned_operands_are_multiplied() -> None:
 
 @pytest.mark.parametrize("m", [8, 300])
 @pytest.mark.parametrize("view", ["whole", "transposed", "stepped", "backwards", "columns"])
-def test_only_out_is_written(m: int, view: str) -> None:
+def test_only_out_is_written(m, view):
     k = 400
     a, b = make_matrix(m, k, "float32", 1), make_matrix(k, m, "float32", 2)
     whole = np.full((2 * m, 2 * m), 7, np.float32)
@@ -217,7 +212,7 @@ def test_only_out_is_written(m: int, view: str) -> None:
 
 
 @pytest.mark.parametrize("m", [20, 300])
-def test_out_may_share_memory_with_any_operand(m: int) -> None:
+def test_out_may_share_memory_with_any_operand(m):
     x, y = make_matrix(m, m, "float64", 1), make_matrix(m, m, "float64", 2)
     expected = 2 * (x @ y) + 3 * x
     for name in ("a", "b", "c", "transposed", "shifted"):
@@ -236,7 +231,7 @@ def test_out_may_share_memory_with_any_operand(m: int) -> None:
         np.testing.assert_allclose(out, expected, err_msg=name)
 
 
-def test_beta_0_does_not_read_c_and_alpha_0_neither_a_nor_b() -> None:
+def test_beta_0_does_not_read_c_and_alpha_0_neither_a_nor_b():
     nan = np.full((4, 4), np.nan)
     ones = np.ones((4, 4))
     np.testing.assert_array_equal(wavetrim.matmul(ones, ones, beta=0.0, c=nan), 4 * ones)
@@ -244,13 +239,13 @@ def test_beta_0_does_not_read_c_and_alpha_0_neither_a_nor_b() -> None:
 
 
 @pytest.mark.parametrize("m", [3, 400])
-def test_a_factor_of_integers_may_be_longer_than_any_float(m: int) -> None:
+def test_a_factor_of_integers_may_be_longer_than_any_float(m):
     ones = np.ones((m, m), np.int64)
     np.testing.assert_array_equal(wavetrim.matmul(ones, ones, alpha=2**2000 + 3), 3 * m * ones)
 
 
 @pytest.mark.parametrize("m", [3, 600])
-def test_a_factor_that_is_0_in_the_products_type_reads_nothing_either(m: int) -> None:
+def test_a_factor_that_is_0_in_the_products_type_reads_nothing_either(m):
     ones = np.ones((m, m), np.float32)
     nan = np.full((m, m), np.nan, np.float32)
     found = wavetrim.matmul(nan, ones, alpha=1e-300, verify=True)
@@ -259,7 +254,7 @@ def test_a_factor_that_is_0_in_the_products_type_reads_nothing_either(m: int) ->
     np.testing.assert_array_equal(found, np.full((m, m), m))
 
 
-def test_infinities_and_nans_pass_through_without_a_warning() -> None:
+def test_infinities_and_nans_pass_through_without_a_warning():
     for m in (3, 300):
         a = np.ones((m, m), np.float32)
         a[0, 0], a[1, 0] = np.inf, np.nan
@@ -268,7 +263,7 @@ def test_infinities_and_nans_pass_through_without_a_warning() -> None:
         assert np.isfinite(found[2:]).all()
 
 
-def test_a_wrong_product_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_product_does_not_pass(monkeypatch):
     def multiply_wrongly(left: Array, right: Array, out: Array) -> None:
         out[...] = left @ right
         out[..., -1] += 1
@@ -327,7 +322,7 @@ REFUSALS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_a_refusal_names_the_argument_its_value_and_the_limit(name: str) -> None:
+def test_a_refusal_names_the_argument_its_value_and_the_limit(name):
     a, b, options, message = REFUSALS[name]
     with pytest.raises(FieldError) as refused:
         wavetrim.matmul(a, b, **options)

@@ -9,7 +9,7 @@ from wavetrim.scheduler.errors import FieldError
 
 
 @pytest.mark.parametrize("given", GIVEN)
-def test_a_refusal_names_what_was_given(given: str) -> None:
+def test_a_refusal_names_what_was_given(given):
     value, message = GIVEN[given]
     for name, (a, b, c) in {
         "a": (value, np.eye(2), None),
@@ -24,13 +24,13 @@ def test_a_refusal_names_what_was_given(given: str) -> None:
         assert "\n" not in str(refused.value)
 
 
-def test_an_out_with_rules_of_its_own_is_refused() -> None:
+def test_an_out_with_rules_of_its_own_is_refused():
     out = np.eye(2).view(type("Own", (np.ndarray,), {"__array_ufunc__": lambda *_: None}))
     with pytest.raises(FieldError, match=r"out is .*Own'; it must be a plain array"):
         wavetrim.matmul(np.eye(2), np.eye(2), out=out)
 
 
-def test_the_error_state_of_numpy_does_not_count() -> None:
+def test_the_error_state_of_numpy_does_not_count():
     large = np.full((300, 300), 1e300)
     with np.errstate(all="raise"):
         assert np.isinf(wavetrim.matmul(large, large)).all()

@@ -1,7 +1,6 @@
 """`wavetrim.matmul` in a process: its imports, threads, forks, end and settings."""
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from tests.processes import run_python
 from wavetrim.scheduler.local.process import FORKED
 
 
-def test_importing_wavetrim_imports_nothing_else(tmp_path: Path) -> None:
+def test_importing_wavetrim_imports_nothing_else(tmp_path):
     """And a product needs no HTTP."""
     program = """
 import sys, typing
@@ -25,7 +24,7 @@ print({'fastapi', 'httpx', 'sqlalchemy', 'uvicorn'} & set(sys.modules))
     assert run_python(program, folder=tmp_path).stdout == "wavetrim\nset()\n"
 
 
-def test_several_threads_multiply_at_once() -> None:
+def test_several_threads_multiply_at_once():
     operands = [
         (make_matrix(m, 300, "float64", m), make_matrix(300, m, "float64", m + 1))
         for m in (3, 40, 250, 301, 400, 5)
@@ -39,7 +38,7 @@ def test_several_threads_multiply_at_once() -> None:
         assert all(callers.map(multiply, range(120)))
 
 
-def test_blas_has_all_its_threads_after_a_product(tmp_path: Path) -> None:
+def test_blas_has_all_its_threads_after_a_product(tmp_path):
     program = """
 import numpy, threadpoolctl, wavetrim
 from concurrent.futures import ThreadPoolExecutor
@@ -82,12 +81,12 @@ print(int(multiply().sum()))
 
 @pytest.mark.parametrize(
     ("rows", "columns", "forks", "verify"),
-    [(400, 300, 2, False), (110, 120, 8, False), (110, 120, 8, True)],
+    [(400, 300, 2, False), (110, 120, 5, False), (110, 120, 5, True)],
     ids=["large", "small", "verified"],
 )
 def test_a_forked_process_multiplies_while_its_parents_threads_do(
-    tmp_path: Path, rows: int, columns: int, forks: int, verify: bool
-) -> None:
+    tmp_path, rows, columns, forks, verify
+):
     arguments = rows, columns, forks, int(verify)
     answer = run_python(FORK, *arguments, folder=tmp_path, OPENBLAS_NUM_THREADS="4")
     assert (answer.stdout, answer.stderr) == (f"{rows * rows * columns}\n", "")
@@ -119,7 +118,7 @@ print(int(wavetrim.matmul(a, a)[0, 0]), count() == before, interrupts > 20)
 """
 
 
-def test_an_interrupt_at_any_moment_leaves_no_lock_and_no_limit_behind(tmp_path: Path) -> None:
+def test_an_interrupt_at_any_moment_leaves_no_lock_and_no_limit_behind(tmp_path):
     answer = run_python(INTERRUPTS, folder=tmp_path, OPENBLAS_NUM_THREADS="2")
     assert answer.stdout == "300 True True\n", answer.stderr
 
@@ -153,14 +152,14 @@ print(*said[-2:], sep="; ")
 """
 
 
-def test_a_signal_handler_may_fork_in_a_product_but_not_multiply(tmp_path: Path) -> None:
+def test_a_signal_handler_may_fork_in_a_product_but_not_multiply(tmp_path):
     answer = run_python(HANDLER, folder=tmp_path)
     expected = "a product of this thread is running, and has to end first; 7\n"
     assert answer.stdout == expected, answer.stderr
 
 
 @pytest.mark.gpu
-def test_a_fork_of_a_process_that_used_the_gpu_is_refused_the_gpu(tmp_path: Path) -> None:
+def test_a_fork_of_a_process_that_used_the_gpu_is_refused_the_gpu(tmp_path):
     program = """
 import os, numpy, wavetrim
 a = numpy.ones((600, 600), numpy.float32)
@@ -195,10 +194,9 @@ for _ in range(3):
 """
 
 
-def test_the_interpreter_ends_while_daemon_threads_multiply(tmp_path: Path) -> None:
-    for _ in range(2):
-        ended = run_python(END, folder=tmp_path)
-        assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+def test_the_interpreter_ends_while_daemon_threads_multiply(tmp_path):
+    ended = run_python(END, folder=tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
 AFTER_MAIN = """
@@ -216,7 +214,7 @@ threading.Thread(target=multiply_on).start()
 
 
 @pytest.mark.parametrize("before", ["multiply()", ""])
-def test_threads_multiply_after_the_main_thread_has_ended(tmp_path: Path, before: str) -> None:
+def test_threads_multiply_after_the_main_thread_has_ended(tmp_path, before):
     ended = run_python(AFTER_MAIN.format(before=before, options=""), folder=tmp_path)
     products = "100000000.0\n" * (2 if before else 1)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, products, "")
@@ -224,7 +222,7 @@ def test_threads_multiply_after_the_main_thread_has_ended(tmp_path: Path, before
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("options", ["device='gpu'", "f=100"])
-def test_threads_use_the_gpu_after_the_main_thread_has_ended(tmp_path: Path, options: str) -> None:
+def test_threads_use_the_gpu_after_the_main_thread_has_ended(tmp_path, options):
     program = AFTER_MAIN.format(before="multiply()", options=options)
     ended = run_python(program, folder=tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "100000000.0\n" * 2), ended.stderr
@@ -256,9 +254,7 @@ atexit.register(multiply_in_threads, "thread")
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["after-others", "the-first"])
-def test_at_the_end_of_the_process_products_are_computed_without_threads(
-    tmp_path: Path, first: bool
-) -> None:
+def test_at_the_end_of_the_process_products_are_computed_without_threads(tmp_path, first):
     program = AT_THE_END.replace("{first}", str(first)).replace(", f=100", "")
     ended = run_python(program, folder=tmp_path)
     places = ["threads' end", "thread", "thread", "finalizer", "atexit"]
@@ -268,15 +264,13 @@ def test_at_the_end_of_the_process_products_are_computed_without_threads(
 
 
 @pytest.mark.gpu
-def test_at_the_end_of_the_process_the_cpu_computes_all_rows(tmp_path: Path) -> None:
+def test_at_the_end_of_the_process_the_cpu_computes_all_rows(tmp_path):
     ended = run_python(AT_THE_END.replace("{first}", "True"), folder=tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.count("400.0 400.0 400 300.0 402.0") == 5
 
 
-def test_compiled_code_goes_to_the_users_cache_unless_a_folder_is_named(
-    tmp_path: Path,
-) -> None:
+def test_compiled_code_goes_to_the_users_cache_unless_a_folder_is_named(tmp_path):
     program = "import numpy, wavetrim; a = numpy.ones((500, 500)); wavetrim.matmul(a, a, alpha=2.0)"
     cache, data = tmp_path / "cache", tmp_path / "data"
     usual = {"WAVETRIM_KERNEL_CACHE_DIR": "", "XDG_CACHE_HOME": str(cache)}
@@ -289,7 +283,7 @@ def test_compiled_code_goes_to_the_users_cache_unless_a_folder_is_named(
     assert not compiled.exists(), "it is found in the named folder"
 
 
-def test_without_a_home_folder_what_is_compiled_ends_with_the_process(tmp_path: Path) -> None:
+def test_without_a_home_folder_what_is_compiled_ends_with_the_process(tmp_path):
     program = """
 import os, pwd, numpy, wavetrim
 def find_nobody(number): raise KeyError(number)
@@ -308,7 +302,7 @@ print(int(wavetrim.matmul(a, a, alpha=2.0)[0, 0]), len(os.listdir()))
     assert list(folder.iterdir()) == []
 
 
-def test_a_wrong_setting_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_wrong_setting_is_refused_by_name(tmp_path):
     program = "import wavetrim; wavetrim.matmul([[1.0]], [[2.0]])"
     refused = run_python(program, folder=tmp_path, WAVETRIM_CPU_THREADS="0")
     assert refused.stderr.rstrip().endswith(

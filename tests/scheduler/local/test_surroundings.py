@@ -1,7 +1,6 @@
 """`wavetrim.matmul` in a process that is not ours: its settings, folders and limits."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -26,9 +25,7 @@ OF_THE_SERVER = {
 """Settings that no service takes."""
 
 
-def test_no_setting_of_the_server_breaks_a_product_or_a_command_of_this_machine(
-    tmp_path: Path,
-) -> None:
+def test_no_setting_of_the_server_breaks_a_product_or_a_command_of_this_machine(tmp_path):
     answer = run_python(MULTIPLY, folder=tmp_path, **OF_THE_SERVER)
     assert (answer.stdout, answer.stderr) == ("500 9\n", "")
     for command in (["plan", "64", "64", "64"], ["devices"]):
@@ -50,10 +47,9 @@ os.mkdir("gone"); os.chdir("gone"); os.rmdir("../gone")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("variable", "mode"),
-    [("HOME", 0o000), ("XDG_CACHE_HOME", 0o500), ("WAVETRIM_DATA_DIR", 0o000)],
+    ("variable", "mode"), [("HOME", 0o000), ("XDG_CACHE_HOME", 0o500), ("WAVETRIM_DATA_DIR", 0o000)]
 )
-def test_a_folder_that_is_closed_is_done_without(tmp_path: Path, variable: str, mode: int) -> None:
+def test_a_folder_that_is_closed_is_done_without(tmp_path, variable, mode):
     closed = tmp_path / "closed"
     closed.mkdir()
     closed.chmod(mode)
@@ -67,12 +63,12 @@ def test_a_folder_that_is_closed_is_done_without(tmp_path: Path, variable: str, 
 
 
 @pytest.mark.parametrize("named", ["", "here"])
-def test_a_working_folder_that_is_gone_is_done_without(tmp_path: Path, named: str) -> None:
+def test_a_working_folder_that_is_gone_is_done_without(tmp_path, named):
     answer = run_python(GONE + MULTIPLY, folder=tmp_path, WAVETRIM_DATA_DIR=named)
     assert answer.stdout == "500 9\n", answer.stderr
 
 
-def test_without_any_folder_products_are_computed_by_python(tmp_path: Path) -> None:
+def test_without_any_folder_products_are_computed_by_python(tmp_path):
     forbid = "import tempfile; tempfile.tempdir = '/proc/nowhere'\n"
     answer = run_python(
         forbid + MULTIPLY, folder=tmp_path, WAVETRIM_KERNEL_CACHE_DIR="/dev/null/in"
@@ -81,7 +77,7 @@ def test_without_any_folder_products_are_computed_by_python(tmp_path: Path) -> N
     assert "Python" in answer.stderr
 
 
-def test_a_variable_that_is_no_setting_is_warned_of_once(tmp_path: Path) -> None:
+def test_a_variable_that_is_no_setting_is_warned_of_once(tmp_path):
     of_kubernetes = {"WAVETRIM_SERVICE_HOST": "10.0.0.1", "WAVETRIM_PORT_8000_TCP_PORT": "8000"}
     answer = run_python(MULTIPLY * 2, folder=tmp_path, WAVETRIM_DEVICE="0", **of_kubernetes)
     warning = "WAVETRIM_DEVICE is no setting, and is ignored; is it WAVETRIM_DEVICES?\n"
@@ -97,8 +93,6 @@ def test_a_variable_that_is_no_setting_is_warned_of_once(tmp_path: Path) -> None
         *("MKL_NUM_THREADS", "BLIS_NUM_THREADS"),
     ],
 )
-def test_a_limit_of_the_environment_bounds_the_threads_of_products(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_limit_of_the_environment_bounds_the_threads_of_products(tmp_path, name):
     told = json.loads(invoke_command("devices", "--json", folder=tmp_path, **{name: " 1 "}).stdout)
     assert told["cpu_threads"] == 1

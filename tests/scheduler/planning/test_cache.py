@@ -47,7 +47,7 @@ def machine(clock: Clock) -> MachineProfile:
     return replace(SMALL, corrections=Corrections(clock))
 
 
-def test_a_plan_is_made_once_for_product_options_and_profile() -> None:
+def test_a_plan_is_made_once_for_product_options_and_profile():
     cache = PlanCache()
     first = cache.choose(SQUARE, SMALL)
     assert first == choose_plan(SQUARE, SMALL)
@@ -60,7 +60,7 @@ def test_a_plan_is_made_once_for_product_options_and_profile() -> None:
     assert len(cache) == 4
 
 
-def test_several_threads_share_a_cache_and_the_curve_of_a_plan() -> None:
+def test_several_threads_share_a_cache_and_the_curve_of_a_plan():
     cache = PlanCache(capacity=4)
     problems = [replace(SQUARE, m=m) for m in range(401, 410)]
     wanted = [describe_curve(choose_plan(problem, SMALL)) for problem in problems]
@@ -80,9 +80,7 @@ def test_several_threads_share_a_cache_and_the_curve_of_a_plan() -> None:
         sys.setswitchinterval(before)
 
 
-def test_a_plan_whose_runs_are_off_by_less_than_a_fifth_stays_and_tells(
-    machine: MachineProfile,
-) -> None:
+def test_a_plan_whose_runs_are_off_by_less_than_a_fifth_stays_and_tells(machine):
     cache = PlanCache()
     plan = cache.choose(SQUARE, machine, ON_GPU)
     seconds = plan.predicted.total_seconds
@@ -96,9 +94,7 @@ def test_a_plan_whose_runs_are_off_by_less_than_a_fifth_stays_and_tells(
     assert (told["runs"], told["factor"]) == (KEPT_RUNS, pytest.approx(1.15))
 
 
-def test_a_plan_whose_runs_are_off_by_more_is_chosen_anew_once_until_they_are_not(
-    machine: MachineProfile,
-) -> None:
+def test_a_plan_whose_runs_are_off_by_more_is_chosen_anew_once_until_they_are_not(machine):
     cache = PlanCache()
     plan = cache.choose(SQUARE, machine, ON_GPU)
     for _ in range(LEAST_RUNS - 1):
@@ -116,9 +112,7 @@ def test_a_plan_whose_runs_are_off_by_more_is_chosen_anew_once_until_they_are_no
     assert quiet.chosen_seconds == pytest.approx(plan.uncorrected.total_seconds)
 
 
-def test_a_split_that_does_not_pay_is_chosen_no_more_and_tried_again_later(
-    machine: MachineProfile, clock: Clock
-) -> None:
+def test_a_split_that_does_not_pay_is_chosen_no_more_and_tried_again_later(machine, clock):
     cache = PlanCache()
     split = cache.choose(SQUARE, machine)
     assert 0 < split.f < SQUARE.m
@@ -132,7 +126,7 @@ def test_a_split_that_does_not_pay_is_chosen_no_more_and_tried_again_later(
     assert cache.choose(SQUARE, machine).f == split.f
 
 
-def test_while_others_want_the_cores_one_side_has_all_rows() -> None:
+def test_while_others_want_the_cores_one_side_has_all_rows():
     def plan_with(gflops: float) -> Plan:
         return choose_plan(SQUARE, change_cpu(SMALL, float32_gflops=gflops, thread_gflops=gflops))
 

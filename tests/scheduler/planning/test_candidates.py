@@ -70,8 +70,7 @@ def test_the_cpu_computes_what_no_kernel_computes_exactly_enough():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "others"),
-    [("float32", {"bulk"}), ("float64", {"tensor"}), ("bfloat16", {"tensor"})],
+    ("dtype", "others"), [("float32", {"bulk"}), ("float64", {"tensor"}), ("bfloat16", {"tensor"})]
 )
 @pytest.mark.parametrize("sms", [2, 7])
 def test_cublas_is_no_candidate_for_fewer_multiprocessors_than_a_partition_has(dtype, others, sms):

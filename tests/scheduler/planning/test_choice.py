@@ -4,12 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scheduler.profiles import (
-    H200,
-    change_cpu,
-    find_preset_profile,
-    make_small_machine,
-)
+from tests.scheduler.profiles import H200, change_cpu, find_preset_profile, make_small_machine
 from wavetrim.kernels.schedule.steps import cut_steps
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions

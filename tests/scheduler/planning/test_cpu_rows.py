@@ -12,7 +12,7 @@ from wavetrim.scheduler.planning.cpu_rows import (
     STREAMED_TIMES,
     find_cpu_seconds,
 )
-from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import CpuModel
 
 CPU = CpuModel(
@@ -26,7 +26,7 @@ FLOP_SECONDS = 2 * 4096 * 8192**2 / 1e12
 """Of half of its rows."""
 
 
-def test_an_example_by_hand() -> None:
+def test_an_example_by_hand():
     """Half of the rows; a quarter of C stays in the caches, the rest is read first."""
     read_seconds = (8192 + 4096 + 4096 / 4) * 8192 * 4 / 100e9
     write_seconds = 2 * 4096 * 3 / 4 * 8192 * 4 / 50e9
@@ -36,9 +36,7 @@ def test_an_example_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("memory", "threads"), [("pinned", 15), ("pageable", 14)])
-def test_beside_a_gpu_memory_is_slower_and_the_cpu_begins_late(
-    memory: Memory, threads: int
-) -> None:
+def test_beside_a_gpu_memory_is_slower_and_the_cpu_begins_late(memory, threads):
     """Arithmetic is slower by the threads that copy."""
     problem, contention = replace(SQUARE, memory=memory), CONTENTION[memory]
     byte_seconds = find_cpu_seconds(problem, CPU, 4096) - START_SECONDS - FLOP_SECONDS
@@ -49,7 +47,7 @@ def test_beside_a_gpu_memory_is_slower_and_the_cpu_begins_late(
     assert find_cpu_seconds(problem, CPU, 0, beside_gpu=True) == 0.0
 
 
-def test_the_model_and_the_c_agree_on_what_is_written_past_the_caches() -> None:
+def test_the_model_and_the_c_agree_on_what_is_written_past_the_caches():
     source = (ROOT / "cpu" / "native" / "streamed.c").read_text(encoding="utf-8")
     assert f"LEAST_TIMES = {STREAMED_TIMES}," in source
     assert f"MOST_CACHE_BYTES = {STREAMED_BYTES >> 20} << 20," in source

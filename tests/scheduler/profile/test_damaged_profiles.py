@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +58,7 @@ def check_passed_over(folder: Path) -> None:
         (RATE, 10**400, "cpu.float32_gflops is "),
     ],
 )
-def test_a_damaged_value_is_named_with_its_file_and_limit(
-    tmp_path: Path, place: tuple[str | int, ...], value: Any, message: str
-) -> None:
+def test_a_damaged_value_is_named_with_its_file_and_limit(tmp_path, place, value, message):
     path = write_calibration(tmp_path, place, value)
     with pytest.raises(ProfileError) as caught:
         load_profile(path)
@@ -71,7 +68,7 @@ def test_a_damaged_value_is_named_with_its_file_and_limit(
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "{", 100_000 * "[", 100_000 * '{"beside":'])
-def test_what_is_no_profile_is_passed_over(tmp_path: Path, text: str) -> None:
+def test_what_is_no_profile_is_passed_over(tmp_path, text):
     path = find_calibration(H200, tmp_path, 8)
     path.write_text(text)
     with pytest.raises(ProfileError):
@@ -88,9 +85,7 @@ def test_what_is_no_profile_is_passed_over(tmp_path: Path, text: str) -> None:
     ],
     ids=["a folder", "in a file", "a loop"],
 )
-def test_a_calibration_that_cannot_be_opened_is_passed_over(
-    tmp_path: Path, block: Callable[[Path], object]
-) -> None:
+def test_a_calibration_that_cannot_be_opened_is_passed_over(tmp_path, block):
     folder = tmp_path / "profiles"
     path = find_calibration(H200, folder, 8)
     block(path)
@@ -99,6 +94,6 @@ def test_a_calibration_that_cannot_be_opened_is_passed_over(
     check_passed_over(folder)
 
 
-def test_a_folder_that_cannot_be_looked_into_has_no_calibrations() -> None:
+def test_a_folder_that_cannot_be_looked_into_has_no_calibrations():
     """Too long a name fails for root, too, unlike a forbidden one."""
     check_passed_over(Path("/tmp") / ("x" * 300))

@@ -51,18 +51,18 @@ def measure(info: DeviceInfo | None = H200, joint: JointLinks | None = None) -> 
 
 
 @pytest.mark.parametrize("device", [None, "cuda:0", "GPU-3f2a", "nvidia h200"])
-def test_a_local_gpu_is_found_by_index_uuid_or_name(device: str | None) -> None:
+def test_a_local_gpu_is_found_by_index_uuid_or_name(device):
     profile = find(device, (H200,))
     assert profile.device == "H200"
     assert "calibrate" in profile.source
 
 
-def test_an_unknown_device_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_device_is_refused_with_the_known_ones():
     with pytest.raises(PlanError, match=r"device is 'Voodoo 2'.*cuda:0.*RTX 4090"):
         find("Voodoo 2", (H200,))
 
 
-def test_a_gpu_without_a_preset_is_derived_from_its_properties() -> None:
+def test_a_gpu_without_a_preset_is_derived_from_its_properties():
     gpu = find(None, (replace(H200, name="Experimental GPU", memory_clock_mhz=0),)).gpu
     assert gpu is not None
     assert gpu.float32_gflops == pytest.approx(66_908, rel=0.01)
@@ -71,7 +71,7 @@ def test_a_gpu_without_a_preset_is_derived_from_its_properties() -> None:
 
 
 @pytest.mark.parametrize("gpu", PRESETS, ids=lambda gpu: gpu.name)
-def test_every_kernel_of_a_preset_has_an_estimated_rate_and_each_number_a_source(gpu) -> None:
+def test_every_kernel_of_a_preset_has_an_estimated_rate_and_each_number_a_source(gpu):
     profile = find(gpu.name)
     for spec in list_kernels(compute_capability=gpu.compute_capability):
         rate = find_rate(profile, spec)
@@ -82,7 +82,7 @@ def test_every_kernel_of_a_preset_has_an_estimated_rate_and_each_number_a_source
     assert all(group.source for group in (profile, profile.cpu, gpu, *profile.links))
 
 
-def test_a_measured_rate_takes_the_place_of_the_estimate() -> None:
+def test_a_measured_rate_takes_the_place_of_the_estimate():
     spec, other = find_kernel("bulk", "float32"), find_kernel("register", "float32")
     rate = KernelRate("bulk", "float32", str(spec.tile), 1234.0, "measured")
     profile = replace(find("H200"), kernels=(rate,))
@@ -91,7 +91,7 @@ def test_a_measured_rate_takes_the_place_of_the_estimate() -> None:
     assert profile.find_measured(other) is None
 
 
-def test_a_name_of_several_presets_takes_the_common_one_and_says_so() -> None:
+def test_a_name_of_several_presets_takes_the_common_one_and_says_so():
     for name, taken in (("H100", "H100 SXM"), ("a100 x2", "A100 SXM 80")):
         profile = find(name)
         assert profile.gpu == find(taken).gpu
@@ -99,7 +99,7 @@ def test_a_name_of_several_presets_takes_the_common_one_and_says_so() -> None:
     assert "taken for" not in find("H100 SXM").source + find("L4").source
 
 
-def test_a_calibration_is_used_until_driver_or_threads_change(tmp_path: Path) -> None:
+def test_a_calibration_is_used_until_driver_or_threads_change(tmp_path):
     store_profile(measure(), tmp_path)
     assert find(None, (H200,), tmp_path) == measure()
     assert find(None, (replace(H200, driver_version="13010"),), tmp_path).source != "measured"
@@ -107,5 +107,5 @@ def test_a_calibration_is_used_until_driver_or_threads_change(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("device", ["B200", "H200 x3", "cpu"])
-def test_a_profile_survives_its_document(device: str) -> None:
+def test_a_profile_survives_its_document(device):
     assert read_profile(dump_profile(find(device))) == find(device)

@@ -1,7 +1,6 @@
 """The provider of profiles reads calibrations that are stored while it runs."""
 
 from dataclasses import replace
-from pathlib import Path
 
 from tests.scheduler.profile.test_profile import H200, measure
 from wavetrim.cpu.gemm import CpuPool
@@ -12,7 +11,7 @@ from wavetrim.scheduler.profile.store import find_calibration, store_profile
 from wavetrim.scheduler.profile.what_if import DescribedGpu
 
 
-def test_a_profile_is_read_again_when_a_calibration_is_stored(tmp_path: Path) -> None:
+def test_a_profile_is_read_again_when_a_calibration_is_stored(tmp_path):
     with CpuPool(1) as pool:
         provider = ProfileProvider(
             devices=(),
@@ -35,7 +34,7 @@ def test_a_profile_is_read_again_when_a_calibration_is_stored(tmp_path: Path) ->
         assert provider.find().measured_at is None
 
 
-def test_runs_correct_the_profiles_of_this_machine_only(tmp_path: Path) -> None:
+def test_runs_correct_the_profiles_of_this_machine_only(tmp_path):
     store_profile(measure(), tmp_path)
     provider = ProfileProvider(devices=(H200, H200), directory=tmp_path, cpu_threads=8)
     here = provider.find()

@@ -28,13 +28,13 @@ def find_seconds(cpu: CpuModel) -> list[float]:
     return [1 / rate for rate in rates]
 
 
-def test_without_other_numbers_the_profile_is_unchanged() -> None:
+def test_without_other_numbers_the_profile_is_unchanged():
     assert apply_what_if(T4, WhatIf(), "float64") is T4
     assert apply_what_if(T4, WhatIf(cpu_threads=2), "float64") is T4
 
 
 @given(st.integers(1, 512))
-def test_twice_the_threads_take_half_the_seconds(threads: int) -> None:
+def test_twice_the_threads_take_half_the_seconds(threads):
     once, twice = (
         apply_what_if(T4, WhatIf(cpu_threads=count), "float64").cpu
         for count in (threads, 2 * threads)
@@ -47,14 +47,14 @@ def test_twice_the_threads_take_half_the_seconds(threads: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ITEM_BYTES)
-def test_a_supposed_rate_is_that_of_its_element_type(dtype: str) -> None:
+def test_a_supposed_rate_is_that_of_its_element_type(dtype):
     cpu = apply_what_if(T4, WhatIf(cpu_gflops=900), dtype).cpu
     assert cpu.find_gflops(dtype) == pytest.approx(900)
     assert "as asked" in cpu.source
     assert T4.cpu.read_gbytes_per_second == cpu.read_gbytes_per_second
 
 
-def test_a_supposed_link_is_that_of_every_gpu_and_kind_of_memory() -> None:
+def test_a_supposed_link_is_that_of_every_gpu_and_kind_of_memory():
     two = apply_what_if(find("H200 x2"), WhatIf(link_gbytes_per_second=25), "float32")
     links = [link for gpu in two.gpus for link in gpu.links]
     assert len(links) == 4
@@ -66,7 +66,7 @@ def test_a_supposed_link_is_that_of_every_gpu_and_kind_of_memory() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "complex128"])
-def test_products_are_planned_for_the_least_memory(dtype: str) -> None:
+def test_products_are_planned_for_the_least_memory(dtype):
     profile = find("H200")
     assert profile.gpu is not None
     profile = replace(profile, gpu=replace(profile.gpu, memory_bytes=LEAST_MEMORY_BYTES))

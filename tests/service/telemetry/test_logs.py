@@ -1,8 +1,6 @@
 """What the log tells of a request, as text and as JSON, and what it never tells."""
 
 import json
-import socket
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, Start, encode_npy
+from tests.server import NPY, RunningServer, encode_npy, make_server_fixture
 
 KEY = "a-key-that-nobody-may-read"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -21,12 +19,7 @@ IDS = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    folder = tmp_path_factory.mktemp("logs")
-    zone = ("env", "TZ=Asia/Kolkata")
-    with RunningServer(folder / "data", prefix=zone, log_format="json", api_key=KEY) as running:
-        yield running
+server = make_server_fixture(variables={"TZ": "Asia/Kolkata"}, log_format="json", api_key=KEY)
 
 
 def find_lines(server: RunningServer, **fields: Any) -> list[dict[str, Any]]:
@@ -42,12 +35,12 @@ def find_lines(server: RunningServer, **fields: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_where_it_serves_is_a_line_of_the_log(server: RunningServer) -> None:
+def test_where_it_serves_is_a_line_of_the_log(server):
     (line,) = find_lines(server, logger="wavetrim.service.server.foreground")
     assert line["message"] == f"wavetrim is serving on {server.url}"
 
 
-def test_a_request_is_told_with_its_ids_its_caller_and_the_zone(server: RunningServer) -> None:
+def test_a_request_is_told_with_its_ids_its_caller_and_the_zone(server):
     began = datetime.now(UTC)
     body = encode_npy(np.full((7, 7), 1234.5678))
     query = "/v1/matmul?alpha=8765.4321"
@@ -67,7 +60,7 @@ def test_a_request_is_told_with_its_ids_its_caller_and_the_zone(server: RunningS
     assert "8765.4321" not in log
 
 
-def test_what_is_logged_of_a_job_has_the_trace_of_its_request(server: RunningServer) -> None:
+def test_what_is_logged_of_a_job_has_the_trace_of_its_request(server):
     headers = {**NPY, "Authorization": f"Bearer {KEY}"}
     stored = server.client.post(
         "/v1/matrices", content=encode_npy(np.ones((9, 9))), headers=headers
@@ -85,7 +78,7 @@ def test_what_is_logged_of_a_job_has_the_trace_of_its_request(server: RunningSer
 @pytest.mark.parametrize(
     "header", ["", "00-1-2-03", f"00-{'0' * 32}-b7ad6b7169203331-01", f"ff-{TRACE}-{TRACE[:16]}-00"]
 )
-def test_a_trace_that_is_none_is_not_taken_over(server: RunningServer, header: str) -> None:
+def test_a_trace_that_is_none_is_not_taken_over(server, header):
     identity = f"odd-{len(header)}-{header[:2]}"
     headers = {"traceparent": header, "X-Request-Id": identity}
     assert server.client.get("/v1/me", headers=headers).status_code in (200, 401)
@@ -93,11 +86,11 @@ def test_a_trace_that_is_none_is_not_taken_over(server: RunningServer, header: s
     assert "trace_id" not in line
 
 
-def test_a_request_that_a_stop_cuts_is_a_line_of_the_log(start_server: Start) -> None:
+def test_a_request_that_a_stop_cuts_is_a_line_of_the_log(start_server):
     server = start_server(drain_seconds=0, last_answers_seconds=1)
     server.wait_ready()
     name = server.upload(np.ones((3000, 3000)))
-    with socket.create_connection(("127.0.0.1", server.port)) as stalled:
+    with server.connect() as stalled:
         ask = f"GET /v1/matrices/{name}/data HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
         stalled.sendall(ask.encode())
         assert stalled.recv(100).startswith(b"HTTP/1.1 200")

@@ -5,7 +5,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,12 +25,17 @@ class Collector(ThreadingHTTPServer):
     """Receives spans.
 
     Attributes:
+        variables: What lets a service send spans to it, soon.
         spans: Those that have come.
         services: Names of the services that have sent them.
     """
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Receiver)
+        self.variables = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self.server_port}",
+            "OTEL_BSP_SCHEDULE_DELAY": "50", "OTEL_SERVICE_NAME": "multiplier",
+        }  # fmt: skip
         self.spans: list[Any] = []
         self.services: set[str] = set()
 
@@ -83,13 +87,8 @@ def collector() -> Iterator[Collector]:
 def server(
     collector: Collector, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningServer]:
-    with pytest.MonkeyPatch.context() as patch:
-        address = f"http://127.0.0.1:{collector.server_port}"
-        patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
-        patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
-        patch.setenv("OTEL_SERVICE_NAME", "multiplier")
-        running = RunningServer(tmp_path_factory.mktemp("traced") / "data", traces="otlp")
-    with running:
+    folder = tmp_path_factory.mktemp("traced")
+    with RunningServer(folder / "data", traces="otlp", variables=collector.variables) as running:
         yield running
 
 
@@ -97,9 +96,7 @@ def seconds(span: Any) -> float:
     return float(span.end_time_unix_nano - span.start_time_unix_nano) / 1e9
 
 
-def test_a_product_is_a_span_with_its_queue_and_its_phases(
-    server: RunningServer, collector: Collector
-) -> None:
+def test_a_product_is_a_span_with_its_queue_and_its_phases(server, collector):
     body = encode_npy(np.ones((300, 300)))
     answer = server.client.post("/v1/matmul", content=2 * body, headers={**NPY, **HEADERS})
     assert answer.status_code == 200
@@ -117,9 +114,7 @@ def test_a_product_is_a_span_with_its_queue_and_its_phases(
     assert f"[{answer.headers['x-request-id']} {TRACE}]" in server.read_log()
 
 
-def test_a_job_is_a_part_of_the_trace_of_its_request(
-    server: RunningServer, collector: Collector
-) -> None:
+def test_a_job_is_a_part_of_the_trace_of_its_request(server, collector):
     trace = TRACE[::-1]
     stored = server.upload(np.ones((50, 50)))
     headers = {"traceparent": f"00-{trace}-{PARENT}-01"}
@@ -137,13 +132,9 @@ def test_a_job_is_a_part_of_the_trace_of_its_request(
 
 
 @pytest.mark.gpu
-def test_copies_and_kernels_of_a_gpu_are_spans_too(
-    collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    address = f"http://127.0.0.1:{collector.server_port}"
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
-    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
-    with RunningServer(tmp_path / "data", traces="otlp", devices="0") as server:
+def test_copies_and_kernels_of_a_gpu_are_spans_too(collector, tmp_path):
+    settings = {"traces": "otlp", "devices": "0", "variables": collector.variables}
+    with RunningServer(tmp_path / "data", **settings) as server:
         body = encode_npy(np.ones((1024, 1024), np.float32))
         headers = {**NPY, "traceparent": f"00-{'3' * 32}-{PARENT}-01"}
         answer = server.client.post("/v1/matmul?f=0", content=2 * body, headers=headers)
@@ -155,16 +146,14 @@ def test_copies_and_kernels_of_a_gpu_are_spans_too(
     assert seconds(spans["kernel"]) == pytest.approx(float(told["kernel"]) / 1e3, abs=2e-6)
 
 
-def test_without_the_library_traces_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_traces_are_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     monkeypatch.delitem(sys.modules, "wavetrim.service.telemetry.traces", raising=False)
     with pytest.raises(SettingRefused, match=r"traces is 'otlp'; it must be off, as OpenTelemetry"):
         create_app(Settings(traces="otlp"))
 
 
-def test_a_look_at_the_services_health_makes_no_span(
-    server: RunningServer, collector: Collector
-) -> None:
+def test_a_look_at_the_services_health_makes_no_span(server, collector):
     server.client.get("/healthz/live", headers={"traceparent": f"00-{'1' * 32}-{PARENT}-01"})
     server.client.get("/v1/me", headers={"traceparent": f"00-{'2' * 32}-{PARENT}-01"})
     assert collector.find("2" * 32, 1).keys() == {"GET /v1/me"}

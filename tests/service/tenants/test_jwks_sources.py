@@ -21,7 +21,7 @@ def make_issuer(*kids: str) -> Issuer:
     return issuer
 
 
-def test_a_proxy_cannot_answer_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_cannot_answer_for_this_machine(monkeypatch):
     proxy = make_issuer("evil")
     with serve(make_issuer("right")) as url, serve(proxy) as proxy_url:
         for name in ("http_proxy", "all_proxy"):
@@ -32,7 +32,7 @@ def test_a_proxy_cannot_answer_for_this_machine(monkeypatch: pytest.MonkeyPatch)
     assert (key.kid, proxy.reads) == ("right", 0)
 
 
-def test_a_pipe_is_refused_and_a_link_to_a_file_is_not(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_and_a_link_to_a_file_is_not(tmp_path):
     pipe, link, file = (tmp_path / name for name in ("pipe", "link", "file"))
     os.mkfifo(pipe)
     file.write_text(json.dumps(make_issuer("key").describe()))
@@ -49,7 +49,7 @@ def test_a_pipe_is_refused_and_a_link_to_a_file_is_not(tmp_path: Path) -> None:
     assert "jwt_jwks" in done.stderr
 
 
-def test_the_log_has_no_query_of_the_url(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_has_no_query_of_the_url(caplog):
     async def read(place: str) -> None:
         keys = IssuerKeys(JwksSource(place))
         await keys.start()
@@ -61,7 +61,7 @@ def test_the_log_has_no_query_of_the_url(caplog: pytest.LogCaptureFixture) -> No
     assert "secret" not in caplog.text
 
 
-def test_a_url_with_a_user_is_refused_without_its_password() -> None:
+def test_a_url_with_a_user_is_refused_without_its_password():
     for place in ("https://user:secret@issuer.example/", "http://a:secret@[x/?secret"):
         with pytest.raises(SettingRefused, match="jwt_jwks") as refused:
             JwksSource(place)

@@ -1,23 +1,17 @@
 """Keys of several callers: made and revoked while the service runs, each with its scopes."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from tests.command import invoke_command
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, Start, encode_npy
+from tests.server import NPY, RunningServer, encode_npy, make_server_fixture
 from tests.service.tenants.tenants import OWN_KEY as OWN
 from tests.service.tenants.tenants import manage_keys as keys
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    folder = tmp_path_factory.mktemp("keys") / "data"
-    with RunningServer(folder, api_key=OWN, metrics="key") as running:
-        yield running
+server = make_server_fixture(api_key=OWN, metrics="key")
 
 
 def ask(server: RunningServer, key: str, method: str = "GET", path: str = "/v1/matrices") -> int:
@@ -30,7 +24,7 @@ def wait_for(answer: Callable[[], int], status: int) -> None:
     wait_until(lambda: answer() == status)
 
 
-def test_a_key_is_taken_until_it_is_revoked(server: RunningServer) -> None:
+def test_a_key_is_taken_until_it_is_revoked(server):
     key = keys(server, "add", "ada")
     assert len(key) >= 40
     assert key.isprintable()
@@ -43,7 +37,7 @@ def test_a_key_is_taken_until_it_is_revoked(server: RunningServer) -> None:
     assert "revoked" in keys(server, "list")
 
 
-def test_a_key_is_for_its_scopes_only(server: RunningServer) -> None:
+def test_a_key_is_for_its_scopes_only(server):
     made = {scope: keys(server, "add", scope, "--scope", scope) for scope in ("read", "compute")}
     admin = keys(server, "add", "root", "--scope", "admin")
     wait_for(lambda: ask(server, admin), 200)
@@ -58,7 +52,7 @@ def test_a_key_is_for_its_scopes_only(server: RunningServer) -> None:
     assert answers["admin"] == answers["own"] == [200, 201, 404, 400, 404, 200]
 
 
-def test_no_key_is_kept_or_logged(server: RunningServer) -> None:
+def test_no_key_is_kept_or_logged(server):
     key = keys(server, "add", "once")
     wait_for(lambda: ask(server, key), 200)
     for path in server.data_dir.glob("wavetrim.db*"):
@@ -70,14 +64,12 @@ def test_no_key_is_kept_or_logged(server: RunningServer) -> None:
 @pytest.mark.parametrize(
     "arguments", [("add", "a b"), ("add", ""), ("add", "x", "--scope", "all"), ("revoke", "nobody")]
 )
-def test_names_and_scopes_that_are_none_are_refused(
-    tmp_path: Path, arguments: tuple[str, ...]
-) -> None:
+def test_names_and_scopes_that_are_none_are_refused(tmp_path, arguments):
     done = invoke_command("keys", *arguments, folder=tmp_path)
     assert done.exit_code == 2, done.output
 
 
-def test_a_name_has_one_key_for_ever(tmp_path: Path) -> None:
+def test_a_name_has_one_key_for_ever(tmp_path):
     for status in (0, 2):
         assert invoke_command("keys", "add", "ada", folder=tmp_path).exit_code == status
     assert (tmp_path / "wavetrim-data" / "wavetrim.db").stat().st_mode & 0o077 == 0
@@ -85,9 +77,7 @@ def test_a_name_has_one_key_for_ever(tmp_path: Path) -> None:
     assert invoke_command("keys", "add", "ada", folder=tmp_path).exit_code == 2
 
 
-def test_a_service_without_a_key_asks_for_one_as_soon_as_one_was_made_and_ever_after(
-    start_server: Start,
-) -> None:
+def test_a_service_without_a_key_asks_for_one_as_soon_as_one_was_made_and_ever_after(start_server):
     server = start_server()
     assert server.client.get("/v1/matrices").status_code == 200
     keys(server, "add", "ada")

@@ -1,12 +1,8 @@
 """Quotas of keys: what is refused, that nothing slips past them, and that others are untouched."""
 
-import os
-import signal
-import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,13 +13,7 @@ from tests.leases import Lease
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, encode_npy
 from tests.service.api.wire.wire_server import make_head
-from tests.service.tenants.tenants import (
-    finish_job,
-    manage_keys,
-    open_caller,
-    post_job,
-    store,
-)
+from tests.service.tenants.tenants import finish_job, manage_keys, open_caller, post_job, store
 
 MIB = 2**20
 FILE_BYTES = len(encode_npy(np.ones((20, 20))))
@@ -36,7 +26,7 @@ def make_caller(server: RunningServer) -> Iterator[Callable[..., httpx.Client]]:
 
     def make(name: str, *quotas: object) -> httpx.Client:
         key = manage_keys(server, "add", name, *quotas)
-        clients.append(open_caller(server, key, Path(str(server.settings["unix_socket"]))))
+        clients.append(open_caller(server, key, server.unix_socket))
         return clients[-1]
 
     yield make
@@ -59,9 +49,7 @@ def ask_at_once(count: int, ask: Callable[[], httpx.Response]) -> list[httpx.Res
         return [one.result() for one in [pool.submit(ask) for _ in range(count)]]
 
 
-def test_uploads_at_once_store_what_the_quota_has_room_for_and_no_more(
-    make_caller: Callable[..., httpx.Client],
-) -> None:
+def test_uploads_at_once_store_what_the_quota_has_room_for_and_no_more(make_caller):
     ada = make_caller("ada", "--max-stored-bytes", 5 * FILE_BYTES + 100)
     answers = ask_at_once(12, lambda: upload(ada))
     assert Counter(one.status_code for one in answers) == {201: 5, 507: 7}
@@ -79,9 +67,7 @@ def test_uploads_at_once_store_what_the_quota_has_room_for_and_no_more(
         assert upload(ada, query=f"?storage={storage}").status_code == 507
 
 
-def test_a_product_that_the_quota_has_no_room_for_fails_its_job(
-    make_caller: Callable[..., httpx.Client],
-) -> None:
+def test_a_product_that_the_quota_has_no_room_for_fails_its_job(make_caller):
     bob = make_caller("bob", "--max-stored-bytes", 2 * FILE_BYTES)
     matrix = store(bob, 20)["id"]
     finish_job(bob, post_job(bob, matrix, matrix))
@@ -92,39 +78,33 @@ def test_a_product_that_the_quota_has_no_room_for_fails_its_job(
     assert show_me(bob)["stored_bytes"]["used"] == 2 * FILE_BYTES
 
 
-def test_jobs_posted_at_once_queue_as_many_as_the_quota_says(
-    make_caller: Callable[..., httpx.Client], server: RunningServer
-) -> None:
+def test_jobs_posted_at_once_queue_as_many_as_the_quota_says(make_caller, server):
     eve, other = make_caller("eve", "--max-queued-jobs", 3), make_caller("other")
     ahead, matrix = store(other, 900)["id"], store(eve, 900)["id"]
-    engine = server.find_engine()
-    os.kill(engine, signal.SIGSTOP)  # no job ends
-    assert post_job(other, ahead, ahead).status_code == 202
-    posted = ask_at_once(10, lambda: post_job(eve, matrix, matrix))
-    statuses = Counter(one.status_code for one in posted)
-    assert set(statuses) == {202, 429}
-    assert 3 <= statuses[202] <= 4, "one may have begun"
-    problem = next(one for one in posted if one.status_code == 429)
-    assert problem.json()["field"] == "queued jobs"
-    assert "at most 3" in problem.json()["limit"]
-    assert int(problem.headers["Retry-After"]) >= 1
-    assert post_job(other, ahead, ahead).status_code == 202
-    assert show_me(eve)["queued_jobs"]["limit"] == 3
-    os.kill(engine, signal.SIGCONT)
+    with server.engine_stopped():
+        assert post_job(other, ahead, ahead).status_code == 202
+        posted = ask_at_once(10, lambda: post_job(eve, matrix, matrix))
+        statuses = Counter(one.status_code for one in posted)
+        assert set(statuses) == {202, 429}
+        assert 3 <= statuses[202] <= 4, "one may have begun"
+        problem = next(one for one in posted if one.status_code == 429)
+        assert problem.json()["field"] == "queued jobs"
+        assert "at most 3" in problem.json()["limit"]
+        assert int(problem.headers["Retry-After"]) >= 1
+        assert post_job(other, ahead, ahead).status_code == 202
+        assert show_me(eve)["queued_jobs"]["limit"] == 3
     for caller in (eve, other):
         for job in caller.get("/v1/jobs").json()["jobs"]:
             caller.delete(f"/v1/jobs/{job['id']}")
     wait_until(lambda: show_me(eve)["queued_jobs"]["used"] == 0)
 
 
-def test_what_requests_hold_is_counted_until_they_end(
-    make_caller: Callable[..., httpx.Client], server: RunningServer
-) -> None:
+def test_what_requests_hold_is_counted_until_they_end(make_caller, server):
     zoe = make_caller("zoe", "--max-bytes-in-flight", "4MiB")
     square = encode_npy(np.ones((400, 400)))  # 1.2 MiB
     product = lambda: zoe.post("/v1/matmul", content=2 * square, headers=NPY)  # noqa: E731
     assert product().status_code == 200
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as stalled:
+    with server.connect() as stalled:
         key = f"Authorization: {zoe.headers['Authorization']}"
         stalled.sendall(make_head("/v1/matrices", len(square), key) + square[:70_000])
         wait_until(lambda: show_me(zoe)["bytes_in_flight"]["used"] >= len(square))
@@ -152,9 +132,7 @@ def test_what_requests_hold_is_counted_until_they_end(
     assert product().status_code == 200
 
 
-def test_quotas_are_listed_changed_and_taken_away(
-    make_caller: Callable[..., httpx.Client], server: RunningServer
-) -> None:
+def test_quotas_are_listed_changed_and_taken_away(make_caller, server):
     kim = make_caller("kim", "--max-stored-bytes", "1KiB", "--max-queued-jobs", 7)
     assert upload(kim).status_code == 507
     manage_keys(server, "limit", "kim", "--max-stored-bytes", "none")
@@ -164,9 +142,7 @@ def test_quotas_are_listed_changed_and_taken_away(
     wait_until(lambda: show_me(kim)["stored_bytes"] == {"used": FILE_BYTES, "limit": None})
 
 
-def test_a_renewed_key_finds_what_is_its_names_and_the_one_before_is_refused(
-    make_caller: Callable[..., httpx.Client], server: RunningServer
-) -> None:
+def test_a_renewed_key_finds_what_is_its_names_and_the_one_before_is_refused(make_caller, server):
     before = make_caller("lou")
     matrix = store(before)["id"]
     manage_keys(server, "revoke", "lou")

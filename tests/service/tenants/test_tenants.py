@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -45,10 +44,9 @@ class Things:
 
 @pytest.fixture(scope="module")
 def callers(server: RunningServer) -> Iterator[Callers]:
-    socket = Path(str(server.settings["unix_socket"]))
     made = [manage_keys(server, "add", name) for name in ("ada", "bob")]
     made += [manage_keys(server, "add", "root", "--scope", "admin"), OWN_KEY]
-    clients = [open_caller(server, key, socket) for key in made]
+    clients = [open_caller(server, key, server.unix_socket) for key in made]
     yield Callers(*clients)
     for client in clients:
         client.close()
@@ -81,12 +79,9 @@ def ask(client: httpx.Client, method: str, path: str, **more: Any) -> tuple[int,
 
 
 @pytest.mark.parametrize(
-    "headers",
-    [{}, {"Range": "bytes=0-3"}, {"If-None-Match": "*"}, {"If-Match": '"other"'}],
+    "headers", [{}, {"Range": "bytes=0-3"}, {"If-None-Match": "*"}, {"If-Match": '"other"'}]
 )
-def test_a_thing_of_another_caller_is_answered_as_one_that_is_not_there(
-    callers: Callers, things: Things, headers: dict[str, str]
-) -> None:
+def test_a_thing_of_another_caller_is_answered_as_one_that_is_not_there(callers, things, headers):
     calls = list_calls()
     assert len(calls) >= 9
     assert {name for _, path in calls for name in re.findall(r"{(.*?)}", path)} == set(things.ids)
@@ -104,7 +99,7 @@ def test_a_thing_of_another_caller_is_answered_as_one_that_is_not_there(
         assert callers.ada.get(f"/v1/{kind}/{things.ids[name]}").status_code == 200
 
 
-def test_anothers_matrix_is_no_operand_and_no_place(callers: Callers, things: Things) -> None:
+def test_anothers_matrix_is_no_operand_and_no_place(callers, things):
     mine = store(callers.bob)["id"]
     for a, b in ((things.ids["matrix_id"], mine), (mine, things.product)):
         posted = post_job(callers.bob, a, b)
@@ -117,7 +112,7 @@ def test_anothers_matrix_is_no_operand_and_no_place(callers: Callers, things: Th
             assert callers.bob.post("/v1/matmul", json=document).status_code == 404
 
 
-def test_lists_show_what_is_ones_own_page_by_page(callers: Callers, things: Things) -> None:
+def test_lists_show_what_is_ones_own_page_by_page(callers, things):
     kept = [store(callers.bob)["id"] for _ in range(3)]
     jobs = [post_job(callers.bob, one, one).json()["id"] for one in kept]
     post_job(callers.ada, things.product, store(callers.ada)["id"])
@@ -143,7 +138,7 @@ def test_lists_show_what_is_ones_own_page_by_page(callers: Callers, things: Thin
     assert callers.bob.get("/v1/leases").json() == {"leases": []}
 
 
-def test_the_same_idempotency_key_of_two_callers_is_two_requests(callers: Callers) -> None:
+def test_the_same_idempotency_key_of_two_callers_is_two_requests(callers):
     key = {"Idempotency-Key": "once"}
     matrices = [store(client, **key) for client in (callers.ada, callers.bob, callers.own)]
     assert len({one["id"] for one in matrices}) == 3
@@ -159,7 +154,7 @@ def test_the_same_idempotency_key_of_two_callers_is_two_requests(callers: Caller
     assert len(set(jobs)) == 2
 
 
-def test_a_product_is_its_jobs_owners(callers: Callers, things: Things) -> None:
+def test_a_product_is_its_jobs_owners(callers, things):
     product = callers.ada.get(f"/v1/matrices/{things.product}")
     assert (product.status_code, product.json()["owner"]) == (200, "ada")
     matrix = things.ids["matrix_id"]
@@ -169,9 +164,7 @@ def test_a_product_is_its_jobs_owners(callers: Callers, things: Things) -> None:
     assert callers.ada.get(f"/v1/jobs/{job['id']}/result").status_code == 404
 
 
-def test_an_admin_and_the_services_own_key_see_and_remove_all(
-    callers: Callers, things: Things
-) -> None:
+def test_an_admin_and_the_services_own_key_see_and_remove_all(callers, things):
     for admin in (callers.root, callers.own):
         for kind, name in (("matrices", "matrix_id"), ("jobs", "job_id"), ("leases", "lease_id")):
             shown = admin.get(f"/v1/{kind}/{things.ids[name]}").json()
@@ -182,16 +175,14 @@ def test_an_admin_and_the_services_own_key_see_and_remove_all(
         assert admin.delete(f"/v1/matrices/{store(callers.ada)['id']}").status_code == 204
 
 
-def test_without_the_scope_a_caller_cannot_delete_its_own_things_either(
-    server: RunningServer, callers: Callers
-) -> None:
+def test_without_the_scope_a_caller_cannot_delete_its_own_things_either(server, callers):
     eve = open_caller(server, manage_keys(server, "add", "eve", "--scope", "read"))
     assert eve.get("/v1/matrices").json() == {"matrices": [], "next_cursor": None}
     assert eve.delete(f"/v1/matrices/{UNKNOWN}").status_code == 403
     eve.close()
 
 
-def test_a_running_job_is_its_owners_to_wait_for_and_to_cancel(callers: Callers) -> None:
+def test_a_running_job_is_its_owners_to_wait_for_and_to_cancel(callers):
     slow = store(callers.ada, 1500)["id"]
     posted = post_job(callers.ada, slow, slow).json()
     path = f"/v1/jobs/{posted['id']}"
@@ -203,7 +194,7 @@ def test_a_running_job_is_its_owners_to_wait_for_and_to_cancel(callers: Callers)
     assert callers.ada.get(f"{path}?wait_seconds=60").json()["state"] == "succeeded"
 
 
-def test_statistics_of_the_protocol_are_the_callers_own(callers: Callers) -> None:
+def test_statistics_of_the_protocol_are_the_callers_own(callers):
     tensors = [
         {"name": name, "datatype": "FP32", "shape": [1, 1], "data": [2]} for name in ("A", "B")
     ]

@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jwt
@@ -54,9 +53,7 @@ def ask(server: RunningServer, token: str, method: str = "GET") -> tuple[int, di
 
 
 @pytest.mark.parametrize("algorithm", MAKERS)
-def test_a_token_says_who_calls_and_what_it_may_do(
-    server: RunningServer, issuer: Issuer, algorithm: str
-) -> None:
+def test_a_token_says_who_calls_and_what_it_may_do(server, issuer, algorithm):
     caller = open_caller(server, issuer.sign(algorithm, sub=f"ada/{algorithm}"))
     assert caller.get("/v1/me").json()["name"] == f"jwt:ada/{algorithm}"
     assert caller.get("/v1/me").json()["scopes"] == ["read", "compute"]
@@ -64,7 +61,7 @@ def test_a_token_says_who_calls_and_what_it_may_do(
     caller.close()
 
 
-def test_scopes_are_the_tokens(server: RunningServer, issuer: Issuer) -> None:
+def test_scopes_are_the_tokens(server, issuer):
     assert ask(server, issuer.sign("ES256", scope="openid read"))[0] == 200
     assert ask(server, issuer.sign("ES256", scope="openid read"), "POST")[0] == 403
     for scope in (None, "", "reads", "READ", "wavetrim.read"):
@@ -74,13 +71,11 @@ def test_scopes_are_the_tokens(server: RunningServer, issuer: Issuer) -> None:
     assert {one["owner"] for one in admin} >= {"jwt:bob"}
 
 
-def test_a_token_may_be_good_for_longer_than_numbers_are_large(
-    server: RunningServer, issuer: Issuer
-) -> None:
+def test_a_token_may_be_good_for_longer_than_numbers_are_large(server, issuer):
     assert ask(server, issuer.sign("ES256", exp=10**400))[0] == 200
 
 
-def test_a_subject_is_no_name_of_a_key(server: RunningServer, issuer: Issuer) -> None:
+def test_a_subject_is_no_name_of_a_key(server, issuer):
     with_key = open_caller(server, manage_keys(server, "add", "ada"))
     with_token = open_caller(server, issuer.sign("ES256", sub="ada"))
     assert store(with_token)["owner"] == "jwt:ada"
@@ -109,9 +104,7 @@ def list_wrong_claims() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("claims", list_wrong_claims(), ids=lambda claims: str(claims)[:30])
-def test_claims_that_are_not_right_are_refused(
-    server: RunningServer, issuer: Issuer, claims: dict[str, Any]
-) -> None:
+def test_claims_that_are_not_right_are_refused(server, issuer, claims):
     token = issuer.keys["ES256"]
     sent = make_claims() | claims
     kept = {
@@ -167,7 +160,7 @@ def list_forgeries(issuer: Issuer) -> dict[str, str]:
     return forgeries
 
 
-def test_forgeries_are_refused(server: RunningServer, issuer: Issuer) -> None:
+def test_forgeries_are_refused(server, issuer):
     for what, token in list_forgeries(issuer).items():
         assert ask(server, token)[0] == 401, what
         assert ask(server, token, "POST")[0] == 401, what
@@ -177,14 +170,12 @@ def test_forgeries_are_refused(server: RunningServer, issuer: Issuer) -> None:
     assert issuer.sign("RS256").split(".")[0] not in log
 
 
-def test_without_a_token_or_a_key_nobody_calls(server: RunningServer) -> None:
+def test_without_a_token_or_a_key_nobody_calls(server):
     assert server.client.get("/v1/matrices").status_code == 401
     assert server.client.get("/v1/matrices", headers={"Host": "a.example"}).status_code == 401
 
 
-def test_an_issuer_needs_pyjwt_and_lets_a_service_listen_on_a_network(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_issuer_needs_pyjwt_and_lets_a_service_listen_on_a_network(monkeypatch):
     settings = Settings(host="0.0.0.0", **SETTINGS, jwt_jwks="https://issuer.example/")
     check_exposure(settings)
     assert make_tokens(settings) is not None
@@ -213,7 +204,7 @@ def read_with(
     return asyncio.run(run())
 
 
-def test_a_new_key_is_taken_and_one_that_was_withdrawn_is_not_any_more() -> None:
+def test_a_new_key_is_taken_and_one_that_was_withdrawn_is_not_any_more():
     issuer = Issuer()
     issuer.add("first", "ES256")
 
@@ -231,7 +222,7 @@ def test_a_new_key_is_taken_and_one_that_was_withdrawn_is_not_any_more() -> None
         read_with(url, rotate)
 
 
-def test_many_tokens_of_unknown_keys_have_the_issuer_asked_once() -> None:
+def test_many_tokens_of_unknown_keys_have_the_issuer_asked_once():
     issuer = Issuer()
     issuer.add("known", "ES256")
 
@@ -248,9 +239,7 @@ def test_many_tokens_of_unknown_keys_have_the_issuer_asked_once() -> None:
 
 
 @pytest.mark.parametrize("fault", ["gone", "error", "redirect", "slow", "empty"])
-def test_an_issuer_that_cannot_be_read_is_told_of_and_asked_again(
-    fault: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_issuer_that_cannot_be_read_is_told_of_and_asked_again(fault, caplog, monkeypatch):
     if fault == "slow":
         monkeypatch.setattr("wavetrim.service.tenants.jwks._READ_SECONDS", 0.5)
     issuer = Issuer()
@@ -286,7 +275,7 @@ def test_an_issuer_that_cannot_be_read_is_told_of_and_asked_again(
     assert "cannot be read" in caplog.text
 
 
-def test_keys_outlast_an_issuer_that_has_gone() -> None:
+def test_keys_outlast_an_issuer_that_has_gone():
     issuer = Issuer()
     issuer.add("key", "ES256")
 
@@ -300,7 +289,7 @@ def test_keys_outlast_an_issuer_that_has_gone() -> None:
         assert read_with(url, read) == "jwt:ada"
 
 
-def test_a_file_has_the_keys_as_well(tmp_path: Path) -> None:
+def test_a_file_has_the_keys_as_well(tmp_path):
     issuer = Issuer()
     issuer.add("key", "RS256")
     path = tmp_path / "jwks.json"
@@ -315,7 +304,7 @@ def test_a_file_has_the_keys_as_well(tmp_path: Path) -> None:
             read_with(place, read)
 
 
-def test_keys_that_are_not_for_verifying_are_passed_over() -> None:
+def test_keys_that_are_not_for_verifying_are_passed_over():
     issuer = Issuer()
     for kid in ("ES256", "RS256"):
         issuer.add(kid, kid)
@@ -340,7 +329,7 @@ def test_keys_that_are_not_for_verifying_are_passed_over() -> None:
         *("http://127.0.0.1.example/", "https://[no-address/"),
     ],
 )
-def test_keys_do_not_come_by_a_way_on_which_others_could_send_theirs(place: str) -> None:
+def test_keys_do_not_come_by_a_way_on_which_others_could_send_theirs(place):
     with pytest.raises(SettingRefused, match="jwt_jwks"):
         JwksSource(place)
 
@@ -349,9 +338,7 @@ def test_keys_do_not_come_by_a_way_on_which_others_could_send_theirs(place: str)
     ("missing", "given"),
     [("jwt_jwks", ("jwt_issuer", "jwt_audience")), ("jwt_issuer", ("jwt_jwks", "jwt_audience"))],
 )
-def test_an_issuer_is_named_whole_or_not_at_all(
-    tmp_path: Path, missing: str, given: tuple[str, ...]
-) -> None:
+def test_an_issuer_is_named_whole_or_not_at_all(tmp_path, missing, given):
     variables = {f"WAVETRIM_{name.upper()}": "https://issuer.example/" for name in given}
     done = run_command("serve", "--port", "0", folder=tmp_path, **variables)
     assert done.returncode == 2

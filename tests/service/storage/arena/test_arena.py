@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.limit import allow
-from tests.service.storage.arena.test_arena_memory import build_v2
+from tests.service.storage.arena.test_arena_memory import build_tree, describe_v2
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.storage.arena.arena import Arena, ArenaFull
 from wavetrim.service.storage.arena.memory_limit import read_memory_left
@@ -81,7 +81,7 @@ def make_small_slab(size: int = 2 * MIB) -> Slab:
 # Slabs
 
 
-def test_all_pages_of_a_slab_are_made_at_a_multiple_of_2_mib() -> None:
+def test_all_pages_of_a_slab_are_made_at_a_multiple_of_2_mib():
     slab = make_small_slab(6 * MIB)
     assert slab.address % (2 * MIB) == 0
     assert count_bytes(slab.fd) == slab.size_bytes == slab.view.nbytes == 6 * MIB
@@ -90,7 +90,7 @@ def test_all_pages_of_a_slab_are_made_at_a_multiple_of_2_mib() -> None:
     slab.close()
 
 
-def test_a_slab_is_given_up_where_the_room_ends_while_it_is_made() -> None:
+def test_a_slab_is_given_up_where_the_room_ends_while_it_is_made():
     before = count_open()
     rooms = iter([GIB, GIB, 100 * MIB])
     with pytest.raises(NoMemory, match=r"slab is 134217728 bytes; it must be at most 104857600"):
@@ -102,7 +102,7 @@ def test_a_slab_is_given_up_where_the_room_ends_while_it_is_made() -> None:
 
 
 @on_loop
-async def test_the_last_holder_frees_an_extent_and_poison_shows_it() -> None:
+async def test_the_last_holder_frees_an_extent_and_poison_shows_it():
     async with running_arena() as arena:
         first = take(arena, 100_000, "socket in")
         extent = first.extent
@@ -118,7 +118,7 @@ async def test_the_last_holder_frees_an_extent_and_poison_shows_it() -> None:
 
 
 @on_loop
-async def test_100000_random_steps_keep_every_extents_bytes() -> None:
+async def test_100000_random_steps_keep_every_extents_bytes():
     drawn = random.Random(7)
     async with running_arena(limit=16 * MIB, slab=16 * MIB) as arena:
         live: list[tuple[Hold, list[Hold], bytes]] = []
@@ -162,7 +162,7 @@ async def test_100000_random_steps_keep_every_extents_bytes() -> None:
 
 
 @on_loop
-async def test_a_lease_whose_caller_leaves_while_it_is_made_is_given_back() -> None:
+async def test_a_lease_whose_caller_leaves_while_it_is_made_is_given_back():
     async with running_arena(limit=64 * MIB) as arena:
         making = asyncio.create_task(arena.lease(32 * MIB))
         await asyncio.sleep(0)
@@ -175,7 +175,7 @@ async def test_a_lease_whose_caller_leaves_while_it_is_made_is_given_back() -> N
 
 
 @on_loop
-async def test_obtain_grows_to_the_limit_and_then_refuses_with_field_value_and_limit() -> None:
+async def test_obtain_grows_to_the_limit_and_then_refuses_with_field_value_and_limit():
     async with running_arena(limit=9 * MIB) as arena:
         holds = [await arena.obtain(MIB, "matrix") for _ in range(8)]
         assert {hold.extent.slab for hold in holds} == {1, 2}
@@ -192,10 +192,9 @@ async def test_obtain_grows_to_the_limit_and_then_refuses_with_field_value_and_l
 
 
 @on_loop
-async def test_a_group_at_its_limit_is_answered_with_full_and_never_with_growth(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    current = build_v2(tmp_path, 2 * GIB, GIB) / "sys/fs/cgroup/a/memory.current"
+async def test_a_group_at_its_limit_is_answered_with_full_and_never_with_growth(tmp_path, caplog):
+    root = build_tree(tmp_path, describe_v2(2 * GIB, GIB))
+    current = root / "sys/fs/cgroup/a/memory.current"
     async with running_arena(limit=GIB, room=partial(read_memory_left, tmp_path)) as arena:
         take(arena, 3 * MIB)
         await until(lambda: arena.describe()["slabs"] == 2)
@@ -216,7 +215,7 @@ async def test_a_group_at_its_limit_is_answered_with_full_and_never_with_growth(
 
 
 @on_loop
-async def test_a_leaving_slab_keeps_its_memory_until_the_engine_has_let_go() -> None:
+async def test_a_leaving_slab_keeps_its_memory_until_the_engine_has_let_go():
     async with running_arena(limit=64 * MIB, idle_seconds=0.1) as arena:
         acknowledged, leaving = asyncio.Event(), list[Slab]()
 

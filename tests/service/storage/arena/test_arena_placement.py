@@ -9,7 +9,7 @@ MIB = 2**20
 GIB = 2**30
 
 
-def test_no_extent_spans_two_slabs() -> None:
+def test_no_extent_spans_two_slabs():
     ranges = FreeRanges()
     ranges.add_region(0, 2 * MIB)
     ranges.add_region(2 * MIB, 2 * MIB)  # they touch, and are never joined
@@ -20,7 +20,7 @@ def test_no_extent_spans_two_slabs() -> None:
 @pytest.mark.parametrize(
     ("limit", "usual"), [(64 * GIB, GIB), (8 * GIB, GIB), (7 * GIB, 256 * MIB), (0, 256 * MIB)]
 )
-def test_slabs_of_a_small_arena_are_small(limit: int, usual: int) -> None:
+def test_slabs_of_a_small_arena_are_small(limit, usual):
     assert find_usual_bytes(limit) == usual
 
 
@@ -40,8 +40,6 @@ def test_slabs_of_a_small_arena_are_small(limit: int, usual: int) -> None:
         (0, 8 * GIB, GIB - 1, 0),
     ],
 )
-def test_a_slab_is_as_large_as_need_limit_and_memory_say(
-    needed: int, left: int, room: int, size: int
-) -> None:
+def test_a_slab_is_as_large_as_need_limit_and_memory_say(needed, left, room, size):
     chosen = choose_slab_bytes(needed, usual_bytes=GIB, left_bytes=left, memory_left_bytes=room)
     assert chosen == size

@@ -5,8 +5,8 @@ import os
 import signal
 import socket
 import struct
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from http.client import HTTPResponse
 from pathlib import Path
@@ -21,10 +21,9 @@ from tests.matrices import SLOW
 from tests.own_memory import measure_own
 from tests.processes import wait_until
 from tests.server import RunningServer, Start, encode_npy
-from tests.service.api.wire.wire_server import make_context, make_head, read_answer
+from tests.service.api.wire.wire_server import make_head, read_answer
 
 MIB = 2**20
-USED = 'wavetrim_arena{what="used_bytes"}'
 RUNNING = 'wavetrim_products{state="running"}'
 
 
@@ -38,19 +37,8 @@ def make_request(
     return make_head("/v1/matmul", len(body)) + body, answer
 
 
-def connect(server: RunningServer, *, receive_buffer: int | None = None) -> socket.socket:
-    """A connection over TCP, or TLS."""
-    connection = socket.socket()
-    connection.settimeout(120)
-    if receive_buffer is not None:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-    connection.connect(("127.0.0.1", server.port))
-    is_tls = "tls_certificate" in server.settings
-    return make_context().wrap_socket(connection) if is_tls else connection
-
-
 def ask(server: RunningServer, request: bytes) -> tuple[int, bytes]:
-    with connect(server) as connection:
+    with server.connect() as connection:
         connection.sendall(request)
         return read_answer(connection)
 
@@ -70,64 +58,58 @@ def check_service(server: RunningServer) -> None:
     """It computes, holds no memory, and has had no surprise."""
     request, answer = make_request(300, 300, 7.0, 300)
     assert ask(server, request) == (200, answer)
-    wait_until(lambda: server.read_metric(USED) == 0)
+    wait_until(lambda: server.read_arena("used_bytes") == 0)
     assert "Traceback" not in server.read_log()
 
 
-def test_a_reader_who_stops_for_a_while_gets_no_other_bytes(
-    start_server: Start, tmp_path: Path
-) -> None:
+def test_a_reader_who_stops_for_a_while_gets_no_other_bytes(start_server, tmp_path):
     server = start_tls(start_server, tmp_path, 96 * MIB)
     request, answer = make_request(2000, 2000, 3.0)  # 31 MiB, more than the sockets take
-    slow = connect(server, receive_buffer=4096)
+    slow = server.connect(receive_buffer=4096)
     slow.sendall(request)
     begun = HTTPResponse(slow)
     begun.begin()
     assert begun.status == 200
-    for number in range(15):  # they use all of the memory that is not the slow one's
+    for number in range(5):  # they use all of the memory that is not the slow one's
         other, wanted = make_request(1000, 1000, float(number))
         assert ask(server, other) == (200, wanted)
     assert begun.read() == answer
     slow.close()
-    wait_until(lambda: server.read_metric(USED) == 0)
+    wait_until(lambda: server.read_arena("used_bytes") == 0)
 
 
-def test_memory_is_not_used_again_before_a_dead_engine_is_reaped(start_server: Start) -> None:
+def test_memory_is_not_used_again_before_a_dead_engine_is_reaped(start_server):
     server = start_server(arena_poison=True)
     server.wait_ready()
     content = 2 * encode_npy(np.ones((2 * SLOW, 2 * SLOW), np.int64))
     engine = server.find_engine()
-    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+    with server.connect() as connection:
         connection.sendall(make_head("/v1/matmul", len(content)) + content)
         wait_until(lambda: server.read_metric(RUNNING) == 1)
         os.kill(engine, signal.SIGSTOP)
     for _ in range(20):  # the caller is gone, and the engine might go on at any moment
-        assert server.read_metric(USED) > 3 * (2 * SLOW) ** 2 * 8
+        assert server.read_arena("used_bytes") > 3 * (2 * SLOW) ** 2 * 8
         time.sleep(0.05)
     os.kill(engine, signal.SIGKILL)
-    wait_until(lambda: server.read_metric(USED) == 0)
+    wait_until(lambda: server.read_arena("used_bytes") == 0)
     assert not Path(f"/proc/{engine}").exists(), "its memory was free before it was reaped"
     server.wait_ready()
     check_service(server)
 
 
-def test_an_engine_that_is_killed_in_mid_product_changes_no_answer(start_server: Start) -> None:
+def test_an_engine_that_is_killed_in_mid_product_changes_no_answer(start_server):
     server = start_server(arena_bytes=128 * MIB, arena_poison=True)
     server.wait_ready()
     request, answer = make_request(SLOW, SLOW, 3.0, SLOW, "int64")
-    found: list[tuple[int, bytes]] = []
-    for _ in range(2):
-        caller = threading.Thread(target=lambda: found.append(ask(server, request)))
-        caller.start()
+    with ThreadPoolExecutor(1) as caller:
+        found = caller.submit(ask, server, request)
         wait_until(lambda: server.read_metric(RUNNING) == 1)
         os.kill(server.find_engine(), signal.SIGKILL)
-        caller.join(60)
-        server.wait_ready()
-    assert found == [(200, answer)] * 2
+        assert found.result(60) == (200, answer)
     check_service(server)
 
 
-def test_a_hole_punched_into_the_arena_does_not_end_the_service(start_server: Start) -> None:
+def test_a_hole_punched_into_the_arena_does_not_end_the_service(start_server):
     server = start_server()
     server.wait_ready()
     check_service(server)
@@ -152,12 +134,10 @@ def punch(path: Path) -> None:
         os.close(file)
 
 
-def test_a_refused_client_that_sends_on_slowly_sees_the_refusal_and_is_let_go(
-    start_server: Start,
-) -> None:
+def test_a_refused_client_that_sends_on_slowly_sees_the_refusal_and_is_let_go(start_server):
     server = start_server(linger_seconds=1)
     a, b = encode_npy(np.ones((9, 2500))), encode_npy(np.ones((2501, 2500)))
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+    with server.connect() as connection:
         connection.sendall(make_head("/v1/matmul", len(a) + len(b)) + a + b[:4096])
         began, read = time.monotonic(), b""
         connection.settimeout(0.1)
@@ -174,9 +154,7 @@ def test_a_refused_client_that_sends_on_slowly_sees_the_refusal_and_is_let_go(
 
 @pytest.mark.slow
 @pytest.mark.serial  # a body that gets no place within 10 s is refused
-def test_hundreds_of_callers_each_with_one_matrix_sent_all_get_their_product(
-    start_server: Start,
-) -> None:
+def test_hundreds_of_callers_each_with_one_matrix_sent_all_get_their_product(start_server):
     server = start_server(arena_bytes=32 * MIB, arena_poison=True)
     server.wait_ready()
     request, answer = make_request(350, 350, 2.0, 350)  # 1 MiB a matrix
@@ -184,24 +162,24 @@ def test_hundreds_of_callers_each_with_one_matrix_sent_all_get_their_product(
     with ExitStack() as stack:
         callers = []
         for _ in range(300):
-            callers.append(stack.enter_context(connect(server)))
+            callers.append(stack.enter_context(server.connect()))
             callers[-1].sendall(request[:half])
         for caller in callers:
             caller.sendall(request[half:])
         for caller in callers:
             assert read_answer(caller) == (200, answer)
-    assert server.read_metric('wavetrim_arena{what="refusals"}') > 0
+    assert server.read_arena("refusals") > 0
     assert server.list_matrix_files() == set()
     check_service(server)
 
 
 @pytest.mark.slow
-def test_lost_tls_connections_keep_no_buffers(start_server: Start, tmp_path: Path) -> None:
+def test_lost_tls_connections_keep_no_buffers(start_server, tmp_path):
     server = start_tls(start_server, tmp_path, 12 * MIB)
     request, _ = make_request(200, 200, 2.0, 100)
     before_bytes = 0
     for number in range(360):
-        connection = connect(server)
+        connection = server.connect()
         connection.sendall(request if number % 2 else request[:-1000])
         if number % 2:
             assert read_answer(connection)[0] == 200
@@ -213,9 +191,7 @@ def test_lost_tls_connections_keep_no_buffers(start_server: Start, tmp_path: Pat
 
 
 @pytest.mark.needs("memory-group")
-def test_a_service_in_a_full_control_group_uses_files_and_is_not_killed(
-    start_server: Start,
-) -> None:
+def test_a_service_in_a_full_control_group_uses_files_and_is_not_killed(start_server):
     with memory_group(640 * MIB) as group:
         server = start_server(prefix=group.prefix, arena_bytes=4096 * MIB, max_bodies=64)
         try:
@@ -234,7 +210,7 @@ def expect_files_are_used(server: RunningServer) -> None:
     with ExitStack() as stack:
         callers = []
         for _ in range(28):  # 960 MiB of operands at once
-            callers.append(stack.enter_context(connect(server)))
+            callers.append(stack.enter_context(server.connect()))
             callers[-1].sendall(request[:-1000])
         arena = server.client.get("/v1/devices").json()["arena"]
         assert 0 < arena["made_bytes"] < 640 * MIB

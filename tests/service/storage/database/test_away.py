@@ -4,8 +4,10 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
+import httpx
 import numpy as np
 import psycopg
 import pytest
@@ -15,7 +17,7 @@ from tests.command import run_command
 from tests.matrices import make_matrix
 from tests.postgres import running_postgres
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, Start, encode_npy
+from tests.server import NPY, RunningServer, encode_npy
 from wavetrim.service.cli.exits import ExitCode
 
 CONTENT = encode_npy(np.ones((3, 3)))
@@ -23,6 +25,36 @@ CONTENT = encode_npy(np.ones((3, 3)))
 
 def is_ready(server: RunningServer) -> bool:
     return server.client.get("/healthz/ready").status_code == 200
+
+
+def store_one(server: RunningServer) -> str:
+    """Wait until it computes, and store a matrix."""
+    server.wait_ready()
+    return server.upload(np.ones((3, 3)))
+
+
+def list_writes(server: RunningServer, matrix: str) -> list[Callable[[], httpx.Response]]:
+    """Calls that write to the database."""
+    ask = server.client
+    return [
+        lambda: ask.post("/v1/jobs", json={"a": matrix, "b": matrix}),
+        lambda: ask.post("/v1/matrices", content=CONTENT, headers=NPY),
+        lambda: ask.delete(f"/v1/matrices/{matrix}"),
+    ]
+
+
+def list_reads(server: RunningServer, matrix: str) -> list[Callable[[], httpx.Response]]:
+    """Calls that read it."""
+    paths = (f"matrices/{matrix}", "matrices", "jobs", "jobs?state=queued", "jobs/none", "me")
+    return [partial(server.client.get, f"/v1/{path}") for path in paths]
+
+
+def check_unavailable(refused: httpx.Response) -> None:
+    assert refused.status_code == 503, refused.text
+    assert refused.json()["type"].endswith("unavailable")
+    assert int(refused.headers["retry-after"]) >= 1
+    assert "SELECT" not in refused.text
+    assert "INSERT" not in refused.text
 
 
 @contextmanager
@@ -37,25 +69,13 @@ def locked(path: Path) -> Iterator[None]:
         connection.close()
 
 
-def test_a_locked_database_is_told_and_readiness_knows_until_a_write_succeeds(
-    start_server: Start,
-) -> None:
+def test_a_locked_database_is_told_and_readiness_knows_until_a_write_succeeds(start_server):
     server = start_server(busy_timeout_seconds=1)
-    server.wait_ready()
-    matrix_id = server.upload(np.ones((3, 3)))
-    job = {"a": matrix_id, "b": matrix_id}
+    matrix_id = store_one(server)
+    post_job, *_ = writes = list_writes(server, matrix_id)
     with locked(server.data_dir / "wavetrim.db"), ThreadPoolExecutor() as callers:
-        asked = (
-            callers.submit(server.client.post, "/v1/jobs", json=job),
-            callers.submit(server.client.post, "/v1/matrices", content=CONTENT, headers=NPY),
-            callers.submit(server.client.delete, f"/v1/matrices/{matrix_id}"),
-        )
-        for refused in (call.result() for call in asked):
-            assert refused.status_code == 503
-            assert refused.json()["type"].endswith("unavailable")
-            assert int(refused.headers["retry-after"]) >= 1
-            assert "SELECT" not in refused.text
-            assert "INSERT" not in refused.text
+        for refused in [callers.submit(write) for write in writes]:
+            check_unavailable(refused.result())
         # Reads do not wait.
         assert server.client.get(f"/v1/matrices/{matrix_id}").status_code == 200
         unready = server.client.get("/healthz/ready")
@@ -63,15 +83,12 @@ def test_a_locked_database_is_told_and_readiness_knows_until_a_write_succeeds(
         assert "the last write failed" in unready.json()["missing"]["database"]
     assert server.list_matrix_files() == {f"{matrix_id}.npy"}
     wait_until(lambda: is_ready(server), 40)
-    assert server.client.post("/v1/jobs", json=job).status_code == 202
+    assert post_job().status_code == 202
 
 
-def test_a_database_that_is_damaged_while_it_is_used_is_told_as_one_that_is_away(
-    start_server: Start,
-) -> None:
+def test_a_database_that_is_damaged_while_it_is_used_is_told_as_one_that_is_away(start_server):
     server = start_server()
-    server.wait_ready()
-    matrix_id = server.upload(np.ones((3, 3)))
+    matrix_id = store_one(server)
     for _ in range(30):
         server.upload(np.ones((3, 3)))
     path = server.data_dir / "wavetrim.db"
@@ -83,18 +100,8 @@ def test_a_database_that_is_damaged_while_it_is_used_is_told_as_one_that_is_away
     # What is cached is read anew after another program's commit.
     with closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA user_version = 7")
-    calls = (
-        ("GET", f"/v1/matrices/{matrix_id}", None),
-        ("GET", "/v1/matrices", None),
-        ("GET", "/v1/jobs", None),
-        ("GET", "/v1/jobs?state=queued", None),
-        ("GET", "/v1/jobs/none", None),
-        ("GET", "/v1/me", None),
-        ("DELETE", f"/v1/matrices/{matrix_id}", None),
-        ("POST", "/v1/jobs", {"a": matrix_id, "b": matrix_id}),
-    )
-    answers = [server.client.request(method, path, json=json) for method, path, json in calls]
-    answers.append(server.client.post("/v1/matrices", content=CONTENT, headers=NPY))
+    calls = (*list_reads(server, matrix_id), *list_writes(server, matrix_id))
+    answers = [call() for call in calls]
     statuses = [answer.status_code for answer in answers]
     assert 503 in statuses
     assert not [status for status in statuses if status >= 500 and status != 503], statuses
@@ -109,23 +116,14 @@ def test_a_database_that_is_damaged_while_it_is_used_is_told_as_one_that_is_away
 
 
 @pytest.mark.needs("postgresql")
-def test_a_database_out_of_reach_is_told_and_comes_back(start_server: Start) -> None:
+def test_a_database_out_of_reach_is_told_and_comes_back(start_server):
     with running_postgres() as postgres:
         server = start_server(database_url=postgres.url)
-        server.wait_ready()
-        matrix_id = server.upload(np.ones((3, 3)))
+        matrix_id = store_one(server)
         postgres.stop()
         try:
-            for refused in (
-                server.client.get(f"/v1/matrices/{matrix_id}"),
-                server.client.get("/v1/matrices"),
-                server.client.get("/v1/jobs"),
-                server.client.post("/v1/matrices", content=CONTENT, headers=NPY),
-                server.client.post("/v1/jobs", json={"a": matrix_id, "b": matrix_id}),
-                server.client.delete(f"/v1/matrices/{matrix_id}"),
-            ):
-                assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
-                assert refused.json()["type"].endswith("unavailable")
+            for call in (*list_reads(server, matrix_id)[:3], *list_writes(server, matrix_id)):
+                check_unavailable(call())
             assert not is_ready(server)
             assert server.read_metric("wavetrim_database_up") == 0
             assert server.list_matrix_files() == {f"{matrix_id}.npy"}
@@ -137,12 +135,11 @@ def test_a_database_out_of_reach_is_told_and_comes_back(start_server: Start) -> 
 
 
 @pytest.mark.needs("postgresql")
-def test_a_database_that_takes_no_writes_is_told_and_comes_back(start_server: Start) -> None:
+def test_a_database_that_takes_no_writes_is_told_and_comes_back(start_server):
     """As a standby, or a server whose operator wants no more of them."""
     with running_postgres() as postgres, psycopg.connect(postgres.url, autocommit=True) as admin:
         server = start_server(database_url=postgres.url)
-        server.wait_ready()
-        matrix_id = server.upload(np.ones((3, 3)))
+        matrix_id = store_one(server)
 
         def set_read_only(value: str) -> None:
             admin.execute(f"ALTER DATABASE postgres SET default_transaction_read_only = {value}")
@@ -152,13 +149,9 @@ def test_a_database_that_takes_no_writes_is_told_and_comes_back(start_server: St
             )
 
         set_read_only("on")
-        job = {"a": matrix_id, "b": matrix_id}
-        for refused in (
-            server.client.post("/v1/matrices", content=CONTENT, headers=NPY),
-            server.client.post("/v1/jobs", json=job),
-            server.client.delete(f"/v1/matrices/{matrix_id}"),
-        ):
-            assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
+        post_job, *_ = writes = list_writes(server, matrix_id)
+        for write in writes:
+            check_unavailable(write())
         assert server.client.get(f"/v1/matrices/{matrix_id}").status_code == 200
         added = run_command(
             "keys", "add", "ada", folder=server.data_dir, WAVETRIM_DATABASE_URL=postgres.url
@@ -169,12 +162,12 @@ def test_a_database_that_takes_no_writes_is_told_and_comes_back(start_server: St
         assert "INSERT INTO" not in added.stderr
         set_read_only("off")
         wait_until(lambda: is_ready(server), 40)
-        assert server.client.post("/v1/jobs", json=job).status_code == 202
+        assert post_job().status_code == 202
         server.stop()
 
 
 @pytest.mark.needs("postgresql")
-def test_a_service_without_its_database_ends_when_it_is_told_to(start_server: Start) -> None:
+def test_a_service_without_its_database_ends_when_it_is_told_to(start_server):
     with running_postgres() as postgres:
         server = start_server(drain_seconds=0, database_url=postgres.url)
         server.wait_ready()
@@ -189,7 +182,7 @@ def test_a_service_without_its_database_ends_when_it_is_told_to(start_server: St
         server.stop()
 
 
-def test_a_server_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_server_that_is_not_there_is_refused_in_one_line(tmp_path):
     url = f"postgresql://wavetrim:hunter2@/postgres?host={tmp_path}"
     refused = run_command(
         "serve", "--port", 0, folder=tmp_path,
@@ -217,9 +210,7 @@ def overwrite_middle(path: Path) -> None:
     ("damage", "told"),
     [(overwrite_start, "file is not a database"), (overwrite_middle, "damaged|malformed")],
 )
-def test_a_damaged_database_is_refused_in_one_line(
-    start_server: Start, damage: Callable[[Path], None], told: str
-) -> None:
+def test_a_damaged_database_is_refused_in_one_line(start_server, damage, told):
     server = start_server()
     server.upload(np.ones((3, 3)))
     server.stop()
@@ -236,9 +227,7 @@ def test_a_damaged_database_is_refused_in_one_line(
     assert server.list_matrix_files() == files
 
 
-def test_a_service_without_the_gpu_that_it_should_use_is_degraded_and_computes(
-    start_server: Start,
-) -> None:
+def test_a_service_without_the_gpu_that_it_should_use_is_degraded_and_computes(start_server):
     server = start_server(devices="0")
     server.wait_ready(120)
     ready = server.client.get("/healthz/ready").json()

@@ -15,7 +15,7 @@ from tests.changed_program import describe_constants
 from tests.command import run_command
 from tests.postgres import DATABASES, PostgresServer, running_postgres
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, Start, encode_npy
+from tests.server import NPY, RunningServer, encode_npy
 from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.storage.database.claim import Claiming
@@ -38,9 +38,7 @@ def claim(url: str) -> Engine:
     return Claiming(url, Path("mine"))()
 
 
-def test_a_copy_of_the_folder_with_the_same_database_is_kept_out(
-    start_server: Start, make_url: MakeUrl, tmp_path: Path
-) -> None:
+def test_a_copy_of_the_folder_with_the_same_database_is_kept_out(start_server, make_url, tmp_path):
     """The refusal names both sides."""
     url = make_url()
     server = start_server(database_url=url)
@@ -81,9 +79,7 @@ def find_holder(server: RunningServer, url: str) -> str:
     return f"{name} since 20"
 
 
-def test_the_database_of_a_killed_service_is_free_at_once(
-    start_server: Start, make_url: MakeUrl
-) -> None:
+def test_the_database_of_a_killed_service_is_free_at_once(start_server, make_url):
     server = start_server(database_url=make_url(), database_wait_seconds=2)
     server.wait_ready()
     matrix_id = server.upload(np.ones((3, 3)))
@@ -94,7 +90,7 @@ def test_the_database_of_a_killed_service_is_free_at_once(
     server.stop()
 
 
-def test_a_service_waits_for_another_one_to_end(start_server: Start, make_url: MakeUrl) -> None:
+def test_a_service_waits_for_another_one_to_end(start_server, make_url):
     url = make_url()
     first = start_server(database_url=url)
     second = start_server(database_url=url, until_live=False)
@@ -104,7 +100,7 @@ def test_a_service_waits_for_another_one_to_end(start_server: Start, make_url: M
     second.stop()
 
 
-def test_databases_and_schemas_of_one_server_are_claimed_apart(postgres: PostgresServer) -> None:
+def test_databases_and_schemas_of_one_server_are_claimed_apart(postgres):
     urls = [postgres.create_database(), postgres.create_database()]
     with psycopg.connect(urls[0], autocommit=True) as admin:
         admin.execute("CREATE SCHEMA other")
@@ -122,7 +118,7 @@ def test_databases_and_schemas_of_one_server_are_claimed_apart(postgres: Postgre
 
 
 @pytest.mark.needs("postgresql")
-def test_who_waits_leaves_a_restarted_server_to_the_one_that_had_it() -> None:
+def test_who_waits_leaves_a_restarted_server_to_the_one_that_had_it():
     with running_postgres() as postgres:
         database, waiting = claim(postgres.url), Claiming(postgres.url, Path("other"))
         for _ in range(2):
@@ -138,12 +134,12 @@ def test_who_waits_leaves_a_restarted_server_to_the_one_that_had_it() -> None:
 
 
 @pytest.mark.parametrize("url", ["sqlite:///file:{}/a.db?uri=true", "sqlite:///{}/a.db?uri=true"])
-def test_a_uri_of_sqlites_own_is_refused(tmp_path: Path, url: str) -> None:
+def test_a_uri_of_sqlites_own_is_refused(tmp_path, url):
     with pytest.raises(SettingRefused, match="a SQLite file"):
         claim(url.format(tmp_path))
 
 
-def test_a_link_to_the_file_leads_to_the_same_lock(tmp_path: Path) -> None:
+def test_a_link_to_the_file_leads_to_the_same_lock(tmp_path):
     (tmp_path / "link.db").symlink_to(tmp_path / "wavetrim.db")
     database = claim(f"sqlite:///{tmp_path}/wavetrim.db")
     with pytest.raises(DatabaseTaken):
@@ -161,7 +157,7 @@ def end_connections(url: str) -> None:
         )
 
 
-def test_a_lost_lock_is_taken_again_before_anything_is_written(postgres: PostgresServer) -> None:
+def test_a_lost_lock_is_taken_again_before_anything_is_written(postgres):
     url = postgres.create_database()
     database = claim(url)
     for _ in range(2):
@@ -185,7 +181,7 @@ def take_over(url: str) -> Engine:
 
 
 @pytest.mark.needs("postgresql")
-def test_two_services_on_a_restarted_server(start_server: Start) -> None:
+def test_two_services_on_a_restarted_server(start_server):
     """Each call of the late one is refused until its next start, and it says why."""
     with running_postgres() as postgres:
         late = start_server(database_url=postgres.url)

@@ -133,19 +133,19 @@ def measure_restart(server: RunningServer) -> float:
     return time.perf_counter() - began
 
 
-def test_a_restart_takes_less_than_five_seconds(server: RunningServer) -> None:
+def test_a_restart_takes_less_than_five_seconds(server):
     assert measure_restart(server) < allow(RESTART_SECONDS)
     assert server.read_metric("wavetrim_stored_bytes") == 144 * MATRICES
 
 
-def test_a_page_of_each_state_takes_less_than_fifty_milliseconds(server: RunningServer) -> None:
+def test_a_page_of_each_state_takes_less_than_fifty_milliseconds(server):
     for state, cursor in PAGES:
         query = state + cursor
         seconds = measure_least(10, PAGE_SECONDS, lambda query=query: read_page(server, query))
         assert seconds < allow(PAGE_SECONDS), query
 
 
-def test_pages_of_a_rare_state_have_all_of_its_jobs(server: RunningServer) -> None:
+def test_pages_of_a_rare_state_have_all_of_its_jobs(server):
     found, cursor = [], ""
     while cursor is not None:
         query = f"&state=failed&cursor={cursor}" if cursor else "&state=failed"

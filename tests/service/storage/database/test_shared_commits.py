@@ -53,9 +53,7 @@ def hold_first(commits: SharedCommits) -> threading.Event:
     return goes_on
 
 
-def test_a_change_that_fails_takes_no_other_with_it(
-    database: Engine, commits: SharedCommits
-) -> None:
+def test_a_change_that_fails_takes_no_other_with_it(database, commits):
     goes_on = hold_first(commits)
     first, twice, none, last = (commits.add(add(*one)) for one in ("a", "a", ("b", "x"), "c"))
     goes_on.set()
@@ -67,9 +65,7 @@ def test_a_change_that_fails_takes_no_other_with_it(
     commits.close()
 
 
-def test_a_commit_that_is_not_answered_is_unclear_to_all_who_share_it(
-    database: Engine, commits: SharedCommits
-) -> None:
+def test_a_commit_that_is_not_answered_is_unclear_to_all_who_share_it(database, commits):
     goes_on = hold_first(commits)
     added = [commits.add(add(key)) for key in "ab"]
     losing: list[Any] = []
@@ -91,9 +87,7 @@ def test_a_commit_that_is_not_answered_is_unclear_to_all_who_share_it(
     assert list_keys(database) == ["a"]
 
 
-def test_changes_of_a_kind_are_made_together_and_by_themselves_if_one_cannot_be(
-    database: Engine, commits: SharedCommits
-) -> None:
+def test_changes_of_a_kind_are_made_together_and_by_themselves_if_one_cannot_be(database, commits):
     made: list[list[str]] = []
 
     def add_all(connection: Connection, keys: Sequence[str]) -> Sequence[str]:

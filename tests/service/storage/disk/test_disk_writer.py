@@ -65,29 +65,16 @@ def expect_written(path: Path, memory: memoryview, crc32: int) -> None:
 
 
 @pytest.mark.parametrize("aligned", [True, False])
-@pytest.mark.parametrize(
-    "cuts",
-    [
-        [],
-        [1, 2, 4095, 4096, 4097, 9000, 9001, DATA_BYTES - 1],
-        sorted(random.Random(5).sample(range(1, DATA_BYTES), 300)),
-    ],
-)
-def test_pieces_of_all_sizes_in_any_order_make_the_file(
-    writer: DiskWriter,
-    memory: memoryview,
-    tmp_path: Path,
-    cuts: list[int],
-    aligned: bool,
-) -> None:
-    path = tmp_path / "a"
+def test_pieces_of_all_sizes_in_any_order_make_the_file(writer, memory, tmp_path, aligned):
     memory = memory if aligned else memoryview(b" " + memory)[1:]
-    expect_written(path, memory, write_all(writer, path, memory, cuts))
+    few = [1, 2, 4095, 4096, 4097, 9000, 9001, DATA_BYTES - 1]
+    many = sorted(random.Random(5).sample(range(1, DATA_BYTES), 300))
+    for name, cuts in {"whole": [], "few": few, "many": many}.items():
+        path = tmp_path / name
+        expect_written(path, memory, write_all(writer, path, memory, cuts))
 
 
-def test_a_file_that_is_there_is_neither_overwritten_nor_removed(
-    writer: DiskWriter, memory: memoryview, tmp_path: Path
-) -> None:
+def test_a_file_that_is_there_is_neither_overwritten_nor_removed(writer, memory, tmp_path):
     (tmp_path / "a").write_text("mine")
     file = begin_file(writer, tmp_path / "a")
     with pytest.raises(FileExistsError):
@@ -115,16 +102,14 @@ class FailingSync:
 
 
 def test_after_a_failed_sync_the_bytes_are_written_anew_from_memory(
-    writer: DiskWriter, memory: memoryview, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    writer, memory, tmp_path, monkeypatch
+):
     FailingSync(1, monkeypatch)
     crc32 = write_all(writer, tmp_path / "a", memory, [10, 5_000_000])
     expect_written(tmp_path / "a", memory, crc32)
 
 
-def test_a_sync_that_fails_again_is_told_and_leaves_no_file(
-    writer: DiskWriter, memory: memoryview, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sync_that_fails_again_is_told_and_leaves_no_file(writer, memory, tmp_path, monkeypatch):
     FailingSync(2, monkeypatch)
     file = begin_file(writer, tmp_path / "a")
     file.write(len(HEADER), memory)
@@ -135,8 +120,8 @@ def test_a_sync_that_fails_again_is_told_and_leaves_no_file(
 
 @pytest.mark.parametrize("kind", ["file", "link", "pipe", "nothing"])
 def test_a_file_is_stored_right_whatever_was_put_in_its_place_meanwhile(
-    writer: DiskWriter, memory: memoryview, tmp_path: Path, kind: str
-) -> None:
+    writer, memory, tmp_path, kind
+):
     (tmp_path / "folder").mkdir()
     path, foreign = tmp_path / "folder" / "a", tmp_path / "foreign"
     foreign.write_bytes(bytes(SIZE_BYTES))
@@ -153,7 +138,7 @@ def test_a_file_is_stored_right_whatever_was_put_in_its_place_meanwhile(
     assert foreign.read_bytes() == bytes(SIZE_BYTES)
 
 
-def test_a_write_that_would_fill_the_queue_waits(memory: memoryview, tmp_path: Path) -> None:
+def test_a_write_that_would_fill_the_queue_waits(memory, tmp_path):
     writes = WriteRecord()
     writer = DiskWriter(writes=writes, most_waiting_bytes=10_000)
     file = begin_file(writer, tmp_path / "a")

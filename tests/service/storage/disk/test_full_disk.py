@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from tests.mounts import mounted_tmpfs
 from tests.server import NPY, RunningServer, encode_npy
-from tests.service.drafts import begin_draft, keep_matrix, run
+from tests.service.drafts import begin_draft, keep_matrix, open_store, run
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.errors import StorageFailed
@@ -21,16 +21,6 @@ from wavetrim.service.storage.matrices.drafts import CommitUnclear
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 MIB = 2**20
-
-
-def open_store(database: Engine, folder: Path, reserve_bytes: int = 0) -> MatrixStore:
-    return MatrixStore(
-        database,
-        folder / "matrices",
-        max_matrix_bytes=2**40,
-        max_storage_bytes=2**40,
-        reserve_bytes=reserve_bytes,
-    )
 
 
 def count_free_bytes(folder: Path) -> int:
@@ -43,7 +33,7 @@ def list_files(store: MatrixStore) -> list[str]:
 
 
 @pytest.mark.needs("mounts")
-def test_the_reserve_is_never_used_while_everything_else_goes_on() -> None:
+def test_the_reserve_is_never_used_while_everything_else_goes_on():
     content = encode_npy(np.ones((512, 512)))
     with (
         mounted_tmpfs("32m") as disk,
@@ -70,7 +60,7 @@ def test_the_reserve_is_never_used_while_everything_else_goes_on() -> None:
 
 
 @pytest.mark.needs("mounts")
-def test_an_upload_of_exactly_the_free_bytes_leaves_nothing_behind() -> None:
+def test_an_upload_of_exactly_the_free_bytes_leaves_nothing_behind():
     with mounted_tmpfs("16m") as disk, RunningServer(disk / "data", reserve_bytes=0) as running:
         small = running.upload(np.ones((4, 4)))
         size_bytes = count_free_bytes(disk)
@@ -83,10 +73,8 @@ def test_an_upload_of_exactly_the_free_bytes_leaves_nothing_behind() -> None:
         assert running.client.delete(f"/v1/matrices/{small}").status_code == 204
 
 
-def test_a_file_that_cannot_be_made_durable_is_neither_there_nor_counted(
-    database: Engine, tmp_path: Path
-) -> None:
-    store = open_store(database, tmp_path)
+def test_a_file_that_cannot_be_made_durable_is_neither_there_nor_counted(database, tmp_path):
+    store = open_store(database, tmp_path, reserve_bytes=0)
     draft = begin_draft(store, 3, 5)
     os.truncate(draft.matrix.unfinished, 10)
     with pytest.raises(StorageFailed, match="bytes long"):
@@ -147,19 +135,14 @@ class CommitProxy:
 
 
 @pytest.mark.parametrize(("losing", "kept"), [("answer", True), ("commit", False)])
-def test_after_an_unclear_commit_the_row_decides(
-    postgres_url: str,
-    tmp_path_factory: pytest.TempPathFactory,
-    losing: str,
-    kept: bool,
-) -> None:
+def test_after_an_unclear_commit_the_row_decides(postgres_url, tmp_path_factory, losing, kept):
     folder = tmp_path_factory.mktemp(losing)
     server_socket = f"{postgres_url.partition('host=')[2]}/.s.PGSQL.5432"
     proxy = CommitProxy(folder, server_socket)
     database = open_database(proxy.url)
     with database.begin() as connection:
         connection.execute(matrices.delete())
-    store = open_store(database, folder)
+    store = open_store(database, folder, reserve_bytes=0)
     size_bytes = len(encode_npy(np.ones((3, 5), np.float32)))
     with pytest.raises(CommitUnclear):
         keep_matrix(store, 3, 5, settle=lambda _: setattr(proxy, "losing", losing))
@@ -182,11 +165,9 @@ def test_after_an_unclear_commit_the_row_decides(
     proxy.close()
 
 
-def test_a_connection_that_ends_before_the_commit_leaves_no_file(
-    postgres_url: str, tmp_path: Path
-) -> None:
+def test_a_connection_that_ends_before_the_commit_leaves_no_file(postgres_url, tmp_path):
     database = open_database(postgres_url)
-    store = open_store(database, tmp_path)
+    store = open_store(database, tmp_path, reserve_bytes=0)
 
     def end_connection(connection: Connection) -> None:
         pid = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()

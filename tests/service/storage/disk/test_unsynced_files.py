@@ -6,11 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 from sqlalchemy import func, insert, select
 
 from tests.matrices import make_matrix
-from tests.server import RunningServer, Start
+from tests.server import RunningServer
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.tables import matrices, unsynced_files
@@ -37,7 +36,7 @@ def lose(path: Path, how: str) -> None:
         path.write_bytes(bytes(size) if how == "zeros" else b"")
 
 
-def test_what_was_promised_outlives_a_power_cut_before_the_sync(start_server: Start) -> None:
+def test_what_was_promised_outlives_a_power_cut_before_the_sync(start_server):
     running = start_server()
     a = make_matrix(64, 64, "float32", seed=3)
     while True:
@@ -58,9 +57,7 @@ def test_what_was_promised_outlives_a_power_cut_before_the_sync(start_server: St
     assert list_unsynced(running) == set()
 
 
-def test_after_a_failed_sync_files_are_written_anew_from_the_database(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_failed_sync_files_are_written_anew_from_the_database(tmp_path, monkeypatch):
     database = open_database(f"sqlite:///{tmp_path / 'a.db'}")
     commits = SharedCommits(database)
     files = UnsyncedFiles(database, commits, tmp_path)

@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +9,13 @@ import pytest
 from sqlalchemy import Engine, update
 
 from tests.command import run_command
-from tests.postgres import PostgresServer
-from tests.server import RunningServer, Start, encode_npy
-from tests.service.drafts import keep_matrix
+from tests.server import RunningServer, encode_npy
+from tests.service.drafts import keep_matrix, open_store
 from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.database.tables import identity, matrices
 from wavetrim.service.storage.errors import DataMismatch, MatrixDamaged
 from wavetrim.service.storage.folder import adoption
 from wavetrim.service.storage.folder.identity import pair, read_folder_id
-from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 COUNT = 12
@@ -76,9 +73,7 @@ def take_another_database(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("lose", [remove_database, empty_database, take_another_database])
-def test_without_its_database_a_folder_keeps_every_file_until_it_is_adopted(
-    filled: tuple[Path, dict[str, bytes]], lose: Callable[[Path], None]
-) -> None:
+def test_without_its_database_a_folder_keeps_every_file_until_it_is_adopted(filled, lose):
     folder, files = filled
     lose(folder)
     refused = serve(folder)
@@ -95,9 +90,7 @@ def test_without_its_database_a_folder_keeps_every_file_until_it_is_adopted(
         assert running.read_metric("wavetrim_lost_files") == 0
 
 
-def test_a_database_url_of_another_database_is_refused(
-    filled: tuple[Path, dict[str, bytes]], postgres: PostgresServer, tmp_path: Path
-) -> None:
+def test_a_database_url_of_another_database_is_refused(filled, postgres, tmp_path):
     folder, files = filled
     postgres_url = postgres.create_database()
     refused = serve(folder, WAVETRIM_DATABASE_URL=postgres_url)
@@ -116,7 +109,7 @@ def test_a_database_url_of_another_database_is_refused(
     assert "is not that of the data folder" in other.stderr
 
 
-def test_a_lost_write_ahead_log_deletes_nothing(start_server: Start) -> None:
+def test_a_lost_write_ahead_log_deletes_nothing(start_server):
     running = start_server()
     ids = [running.upload(ARRAY)]
     running.stop()
@@ -139,12 +132,10 @@ def test_a_lost_write_ahead_log_deletes_nothing(start_server: Start) -> None:
         assert np.array_equal(running.download(f"/v1/matrices/{matrix_id}/data"), ARRAY + number)
 
 
-def test_a_lost_file_never_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
+def test_a_lost_file_never_takes_the_place_of_an_earlier_one(tmp_path):
     database = open_database(f"sqlite:///{tmp_path / 'wavetrim.db'}")
     pair(database, tmp_path)
-    store = MatrixStore(
-        database, tmp_path / "matrices", max_matrix_bytes=2**20, max_storage_bytes=2**20
-    )
+    store = open_store(database, tmp_path)
     contents = [encode_npy(ARRAY + number) for number in range(3)]
     for content in contents:
         (tmp_path / "matrices" / "unknown.npy").write_bytes(content)
@@ -157,9 +148,7 @@ def test_a_lost_file_never_takes_the_place_of_an_earlier_one(tmp_path: Path) -> 
     assert "adopted 1, restored 0, left as they are 2" in adopt(tmp_path)
 
 
-def test_only_whole_regular_npy_files_are_adopted(
-    filled: tuple[Path, dict[str, bytes]], tmp_path: Path
-) -> None:
+def test_only_whole_regular_npy_files_are_adopted(filled, tmp_path):
     folder, files = filled
     content = encode_npy(ARRAY)
     (tmp_path / "elsewhere.npy").write_bytes(content)
@@ -184,10 +173,10 @@ def test_only_whole_regular_npy_files_are_adopted(
 
 @pytest.mark.parametrize("has_checksum", [True, False])
 def test_a_restored_matrix_is_damaged_no_longer_if_its_checksum_says_so(
-    database: Engine, tmp_path: Path, has_checksum: bool
-) -> None:
+    database, tmp_path, has_checksum
+):
     folder = tmp_path / "matrices"
-    store = MatrixStore(database, folder, max_matrix_bytes=2**20, max_storage_bytes=2**20)
+    store = open_store(database, tmp_path)
     matrix = keep_matrix(store, 5, 7)
     (tmp_path / "lost").mkdir()
     matrix.path.rename(tmp_path / "lost" / matrix.path.name)
@@ -204,7 +193,7 @@ def test_a_restored_matrix_is_damaged_no_longer_if_its_checksum_says_so(
         store.checks.verify(restored)
 
 
-def test_a_running_service_keeps_its_folder_from_being_adopted(start_server: Start) -> None:
+def test_a_running_service_keeps_its_folder_from_being_adopted(start_server):
     running = start_server()
     refused = run_command("adopt", "--data-dir", running.data_dir, folder=running.data_dir)
     assert refused.returncode == 2
@@ -218,9 +207,7 @@ def add_row(database: Engine, matrix_id: str) -> None:
         connection.execute(matrices.insert().values(row))
 
 
-def test_a_folder_without_an_id_is_new_unless_its_database_has_matrices(
-    database: Engine, tmp_path: Path
-) -> None:
+def test_a_folder_without_an_id_is_new_unless_its_database_has_matrices(database, tmp_path):
     with database.begin() as connection:  # a first start has broken off, or its folder is elsewhere
         connection.execute(identity.insert().values(id="0" * 32, created_at=0.0))
     pair(database, tmp_path)

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from tests.server import RunningServer
 from wavetrim.service.storage.folder.data_folder import claim_folder, close_to_others
@@ -30,7 +29,7 @@ def list_modes(folder: Path) -> dict[str, int]:
     return {str(path.relative_to(folder)): read_mode(path) for path in folder.rglob("*")}
 
 
-def test_all_that_a_service_keeps_is_its_users_alone_whatever_the_umask(tmp_path: Path) -> None:
+def test_all_that_a_service_keeps_is_its_users_alone_whatever_the_umask(tmp_path):
     folder = tmp_path / "data"
     with careless_umask():
         running = RunningServer(folder, kernel_cache_dir=folder / "kernels")
@@ -51,7 +50,7 @@ def test_all_that_a_service_keeps_is_its_users_alone_whatever_the_umask(tmp_path
         assert mode == (0o700 if runs else 0o600), name
 
 
-def test_folders_that_were_left_open_are_closed_also_behind_a_link(tmp_path: Path) -> None:
+def test_folders_that_were_left_open_are_closed_also_behind_a_link(tmp_path):
     folder, elsewhere = tmp_path / "data", tmp_path / "large disk"
     with careless_umask():
         for name in ("data/kernels", "data/lost", "large disk"):
@@ -62,16 +61,14 @@ def test_folders_that_were_left_open_are_closed_also_behind_a_link(tmp_path: Pat
         assert [read_mode(path) for path in closed] == [0o700] * 4
 
 
-def test_a_folder_for_everybody_stays_one_and_is_warned_of(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_folder_for_everybody_stays_one_and_is_warned_of(tmp_path, caplog):
     tmp_path.chmod(0o1777)
     close_to_others(tmp_path)
     assert read_mode(tmp_path) == 0o1777
     assert "a folder of its own" in caplog.text
 
 
-def test_the_umask_is_the_users_again_when_the_folder_is_let_go(tmp_path: Path) -> None:
+def test_the_umask_is_the_users_again_when_the_folder_is_let_go(tmp_path):
     with careless_umask():
         with claim_folder(tmp_path / "data"):
             pass

@@ -3,10 +3,8 @@
 A folder of matrices that is away, like an unmounted disk, is waited for, not given up.
 """
 
-import os
 import shutil
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,18 +13,15 @@ import numpy as np
 import pytest
 
 from tests.matrices import make_matrix
-from tests.server import NPY, RunningServer, Start, encode_npy
+from tests.server import NPY, RunningServer, encode_npy, make_server_fixture
 
 ARRAY = np.arange(35_000, dtype=np.float32).reshape(50, 700)
 LARGE_BYTES = 80 * 2**20
 """More than is checked before it is sent."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server without an arena: it reads its matrices from disk each time."""
-    with RunningServer(tmp_path_factory.mktemp("damage") / "data", arena_bytes=0) as running:
-        yield running
+server = make_server_fixture(arena_bytes=0)  # it reads its matrices from disk each time
+arena_server = make_server_fixture()
 
 
 def find_file(server: RunningServer, matrix_id: str) -> Path:
@@ -61,9 +56,7 @@ CHANGES = [change_byte, cut_off, make_link, make_folder, Path.unlink]
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("headers", [{}, {"Range": "bytes=0-9"}])
-def test_a_changed_file_is_refused_and_marked(
-    server: RunningServer, change: Callable[[Path], None], headers: dict[str, str]
-) -> None:
+def test_a_changed_file_is_refused_and_marked_and_can_be_deleted(server, change, headers):
     matrix_id = server.upload(ARRAY)
     path = f"/v1/matrices/{matrix_id}"
     assert server.client.get(f"{path}/data", headers=headers).is_success
@@ -77,19 +70,10 @@ def test_a_changed_file_is_refused_and_marked(
     assert server.client.head(f"{path}/data").status_code == 409
     posted = server.client.post("/v1/jobs", json={"a": matrix_id, "b": matrix_id})
     assert posted.status_code == 409
+    assert server.client.delete(path).status_code == 204
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_damaged_matrix_can_be_deleted(
-    server: RunningServer, change: Callable[[Path], None]
-) -> None:
-    matrix_id = server.upload(ARRAY)
-    change(find_file(server, matrix_id))
-    assert server.client.get(f"/v1/matrices/{matrix_id}/data").status_code == 409
-    assert server.client.delete(f"/v1/matrices/{matrix_id}").status_code == 204
-
-
-def test_a_large_changed_file_never_arrives_whole(server: RunningServer) -> None:
+def test_a_large_changed_file_never_arrives_whole(server):
     matrix_id = server.upload(np.ones((1024, LARGE_BYTES // 1024), np.int8))
     change_byte(find_file(server, matrix_id))
     with (
@@ -101,26 +85,22 @@ def test_a_large_changed_file_never_arrives_whole(server: RunningServer) -> None
     server.client.delete(f"/v1/matrices/{matrix_id}")
 
 
-def test_a_job_whose_operand_has_changed_fails_at_once(server: RunningServer) -> None:
+def test_a_job_whose_operand_has_changed_fails_at_once(server):
     a = server.upload(make_matrix(900, 900, "int64", seed=1))
     kept, *operands = (server.upload(make_matrix(900, 9, "int64", seed=2)) for _ in range(6))
-    engine = server.find_engine()
-    os.kill(engine, signal.SIGSTOP)  # the others wait for the first
-    first, *others = (
-        server.client.post("/v1/jobs", json={"a": a, "b": b}).json() for b in (kept, *operands)
-    )
-    for change, operand in zip(CHANGES, operands, strict=True):
-        change(find_file(server, operand))
-    os.kill(engine, signal.SIGCONT)
+    with server.engine_stopped():  # the others wait for the first
+        first, *others = (server.post_job(a, b) for b in (kept, *operands))
+        for change, operand in zip(CHANGES, operands, strict=True):
+            change(find_file(server, operand))
     for change, operand, posted in zip(CHANGES, operands, others, strict=True):
-        job = server.wait_job(posted["id"])
+        job = server.wait_job(posted)
         told = job["state"], job["error"]["kind"], job["attempts"]
         assert told == ("failed", "storage", 1), change
         assert operand in job["error"]["message"]
-    assert server.wait_job(first["id"])["state"] == "succeeded"
+    assert server.wait_job(first)["state"] == "succeeded"
 
 
-def test_a_matrix_in_the_arena_is_served_although_its_file_was_changed(start_server: Start) -> None:
+def test_a_matrix_in_the_arena_is_served_although_its_file_was_changed(start_server):
     running = start_server()
     matrix_id = running.upload(ARRAY)
     change_byte(find_file(running, matrix_id))
@@ -128,8 +108,8 @@ def test_a_matrix_in_the_arena_is_served_although_its_file_was_changed(start_ser
 
 
 def test_files_that_changed_while_the_service_was_down_are_neither_computed_with_nor_sent(
-    start_server: Start,
-) -> None:
+    start_server,
+):
     running = start_server()
     operands = {
         change: running.upload(make_matrix(90, 90, "float32", seed=2)) for change in CHANGES
@@ -141,8 +121,7 @@ def test_files_that_changed_while_the_service_was_down_are_neither_computed_with
     change_byte(find_file(running, sent))
     running.restart()
     for operand in operands.values():  # read into the arena, and checked on the way
-        posted = running.client.post("/v1/jobs", json={"a": operand, "b": operand}).json()
-        job = running.wait_job(posted["id"])
+        job = running.wait_job(running.post_job(operand, operand))
         assert (job["state"], job["error"]["kind"], job["attempts"]) == ("failed", "storage", 1)
         assert running.client.get(f"/v1/matrices/{operand}").json()["state"] == "damaged"
     assert running.client.get(f"/v1/matrices/{sent}/data").status_code == 409
@@ -154,12 +133,6 @@ def test_files_that_changed_while_the_service_was_down_are_neither_computed_with
 
 WIDE = np.arange(35_000, dtype=np.float64).reshape(350, 100)
 OTHER = np.ones((100, 350))
-
-
-@pytest.fixture(scope="module")
-def arena_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with RunningServer(tmp_path_factory.mktemp("kept") / "data") as running:
-        yield running
 
 
 @contextmanager
@@ -186,9 +159,7 @@ def check_refused(answer: httpx.Response, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["server", "arena_server"])
-def test_an_upload_is_refused_until_the_folder_is_back(
-    request: pytest.FixtureRequest, name: str
-) -> None:
+def test_an_upload_is_refused_until_the_folder_is_back(request, name):
     server: RunningServer = request.getfixturevalue(name)
     logged = len(server.read_log())
     with folder_away(server):
@@ -197,7 +168,7 @@ def test_an_upload_is_refused_until_the_folder_is_back(
     assert "incident" not in server.read_log()[logged:]
 
 
-def test_a_product_that_has_no_memory_but_files_is_refused(server: RunningServer) -> None:
+def test_a_product_that_has_no_memory_but_files_is_refused(server):
     content = encode_npy(WIDE) + encode_npy(OTHER)
     with folder_away(server):
         answer = server.client.post("/v1/matmul", content=content, headers=NPY)
@@ -205,7 +176,7 @@ def test_a_product_that_has_no_memory_but_files_is_refused(server: RunningServer
     assert server.client.post("/v1/matmul", content=content, headers=NPY).status_code == 200
 
 
-def test_a_matrix_is_not_damaged_because_the_folder_was_away(server: RunningServer) -> None:
+def test_a_matrix_is_not_damaged_because_the_folder_was_away(server):
     first, second = server.upload(WIDE), server.upload(OTHER)
     path = f"/v1/matrices/{first}"
     with folder_away(server):

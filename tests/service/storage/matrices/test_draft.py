@@ -11,9 +11,7 @@ from wavetrim.service.storage.matrices.matrix import Matrix
 
 
 @given(rows=st.integers(1, 3000), row_bytes=st.integers(1, 20_000), data=st.data())
-def test_a_piece_is_written_when_all_of_its_rows_are_final(
-    rows: int, row_bytes: int, data: st.DataObject
-) -> None:
+def test_a_piece_is_written_when_all_of_its_rows_are_final(rows, row_bytes, data):
     size = 4096 + rows * row_bytes
     matrix = Matrix("m", rows, row_bytes, "int8", False, 4096, size, Path("m.npy"))
     start = data.draw(st.integers(0, rows - 1))

@@ -1,7 +1,6 @@
 """Matrices in a list, and how long they and finished jobs are kept."""
 
 import os
-import signal
 import time
 from pathlib import Path
 
@@ -11,8 +10,7 @@ from sqlalchemy import Engine, insert, select, update
 
 from tests.matrices import make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer, Start
-from tests.service.drafts import keep_matrix
+from tests.service.drafts import keep_matrix, open_store
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import jobs, matrices
@@ -25,9 +23,7 @@ DAY = 86_400.0
 
 @pytest.fixture
 def store(database: Engine, tmp_path: Path) -> MatrixStore:
-    return MatrixStore(
-        database, tmp_path / "matrices", max_matrix_bytes=2**20, max_storage_bytes=2**30
-    )
+    return open_store(database, tmp_path)
 
 
 def add_matrix(store: MatrixStore, database: Engine, age_seconds: float = 0.0) -> str:
@@ -50,7 +46,7 @@ def add_job(
     return job_id
 
 
-def test_matrices_are_listed_newest_first_page_by_page(server: RunningServer) -> None:
+def test_matrices_are_listed_newest_first_page_by_page(server):
     ids = [server.upload(ARRAY) for _ in range(7)]
     listed = server.list_all("matrices", 3)
     assert [entry["id"] for entry in listed] == ids[::-1]
@@ -70,12 +66,12 @@ def test_matrices_are_listed_newest_first_page_by_page(server: RunningServer) ->
 
 
 @pytest.mark.parametrize("cursor", ["x", "YmVmb3JlOjE", "é", "MS4wL2EK"])
-def test_a_foreign_cursor_is_refused(server: RunningServer, cursor: str) -> None:
+def test_a_foreign_cursor_is_refused(server, cursor):
     refused = server.client.get("/v1/matrices", params={"cursor": cursor})
     assert (refused.status_code, refused.json()["field"]) == (422, "cursor")
 
 
-def test_a_matrix_names_the_unfinished_jobs_that_use_it(server: RunningServer) -> None:
+def test_a_matrix_names_the_unfinished_jobs_that_use_it(server):
     slow = server.upload(make_matrix(900, 900, "int64", seed=1))
     other = server.upload(ARRAY)
     posted = [
@@ -87,7 +83,7 @@ def test_a_matrix_names_the_unfinished_jobs_that_use_it(server: RunningServer) -
         server.client.delete(f"/v1/jobs/{job_id}")
 
 
-def test_a_caller_is_told_of_no_job_of_another_owner(store: MatrixStore, database: Engine) -> None:
+def test_a_caller_is_told_of_no_job_of_another_owner(store, database):
     """An administrator's jobs may use anybody's matrices."""
     for owner in ("ada", ""):
         matrix = keep_matrix(store, 3, 4, owner=owner).id
@@ -105,9 +101,7 @@ def test_a_caller_is_told_of_no_job_of_another_owner(store: MatrixStore, databas
         assert store.page(limit=1)[0] == ((store.get(matrix), (*others, own)),)
 
 
-def test_what_nobody_has_used_for_long_enough_is_removed(
-    store: MatrixStore, database: Engine
-) -> None:
+def test_what_nobody_has_used_for_long_enough_is_removed(store, database):
     old = [add_matrix(store, database, age_seconds=2 * DAY) for _ in range(6)]
     new = add_matrix(store, database, age_seconds=DAY / 2)
     add_job(database, state="queued", age_seconds=3 * DAY, a=old[0])
@@ -120,9 +114,7 @@ def test_what_nobody_has_used_for_long_enough_is_removed(
     assert store.expire(0.0, start=0.0) == []
 
 
-def test_ages_are_not_counted_from_before_the_first_start(
-    store: MatrixStore, database: Engine
-) -> None:
+def test_ages_are_not_counted_from_before_the_first_start(store, database):
     """An upgrade, or an adoption, gives everything its full time."""
     matrix_id = add_matrix(store, database, age_seconds=100 * DAY)
     add_job(database, age_seconds=100 * DAY)
@@ -133,7 +125,7 @@ def test_ages_are_not_counted_from_before_the_first_start(
     assert queue.expire(DAY, start=time.time() - 2 * DAY, most=10) == 1
 
 
-def test_finished_jobs_are_forgotten_by_age_and_by_number(database: Engine) -> None:
+def test_finished_jobs_are_forgotten_by_age_and_by_number(database):
     queue = JobStore(database)
     kept = [add_job(database, state=state, age_seconds=9 * DAY) for state in ("queued", "running")]
     for state in ("succeeded", "failed", "cancelled"):
@@ -146,22 +138,18 @@ def test_finished_jobs_are_forgotten_by_age_and_by_number(database: Engine) -> N
         assert set(connection.scalars(select(jobs.c.id))) == {*kept, *new[2:]}
 
 
-def test_the_service_removes_by_itself_what_is_too_old(start_server: Start) -> None:
+def test_the_service_removes_by_itself_what_is_too_old(start_server):
     server = start_server(matrix_ttl_seconds=2, job_ttl_seconds=2)
     server.wait_ready()
     small = server.upload(np.ones((4, 4), np.float32))
-    done = server.client.post("/v1/jobs", json={"a": small, "b": small}).json()["id"]
+    done = server.post_job(small, small)
     server.wait_job(done)
-    engine = server.find_engine()
-    os.kill(engine, signal.SIGSTOP)  # the next job does not end
-    used = server.upload(np.ones((90, 90), np.float32))
-    request = {"a": used, "b": used, "verify": True}
-    unfinished = server.client.post("/v1/jobs", json=request).json()["id"]
-    old = f"/v1/jobs/{done}"
-    wait_until(lambda: server.client.get(old).status_code != 200, 60)
-    wait_until(lambda: len(server.list_all("matrices")) == 1, 60)
-    # What the unfinished job needs is still there.
-    assert server.client.get(f"/v1/jobs/{unfinished}").json()["state"] in ("queued", "running")
-    assert [entry["id"] for entry in server.list_all("matrices", 9)] == [used]
-    os.kill(engine, signal.SIGCONT)
+    with server.engine_stopped():
+        used = server.upload(np.ones((90, 90), np.float32))
+        unfinished = server.post_job(used, used, verify=True)
+        wait_until(lambda: server.client.get(f"/v1/jobs/{done}").status_code != 200, 60)
+        wait_until(lambda: len(server.list_all("matrices")) == 1, 60)
+        # What the unfinished job needs is still there.
+        assert server.client.get(f"/v1/jobs/{unfinished}").json()["state"] in ("queued", "running")
+        assert [entry["id"] for entry in server.list_all("matrices", 9)] == [used]
     server.client.delete(f"/v1/jobs/{unfinished}")

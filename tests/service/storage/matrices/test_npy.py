@@ -3,7 +3,6 @@
 import io
 import tracemalloc
 import warnings
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz.targets import check_npy
 from wavetrim.service.storage.errors import DtypeRefused, NpyError
 from wavetrim.service.storage.matrices.npy import (
     DTYPES,
@@ -55,8 +55,8 @@ def wrap_header(text: bytes, version: tuple[int, int] = (1, 0)) -> bytes:
     order=st.sampled_from("CF"),
 )
 def test_parse_header_reads_what_numpy_writes_in_every_version(
-    version: tuple[int, int], dtype: str, rows: int, columns: int, order: Any
-) -> None:
+    version, dtype, rows, columns, order
+):
     file = write_npy(np.zeros((rows, columns), dtype, order=order), version)
     header = parse_header(file)
     assert header is not None
@@ -67,9 +67,7 @@ def test_parse_header_reads_what_numpy_writes_in_every_version(
 
 
 @given(headers, st.booleans())
-def test_format_header_writes_what_numpy_and_parse_header_read(
-    header: NpyHeader, stored: bool
-) -> None:
+def test_format_header_writes_what_numpy_and_parse_header_read(header, stored):
     raw = format_header(
         header.rows, header.columns, header.dtype, fortran_order=header.fortran_order,
         stack=header.stack, stored=stored,
@@ -86,14 +84,6 @@ def test_format_header_writes_what_numpy_and_parse_header_read(
     assert len(raw) == (4096 if stored and header.data_bytes >= LARGE_BYTES else 128)
 
 
-@given(version=st.sampled_from(VERSIONS), data=st.data())
-def test_a_truncated_header_asks_for_more(version: tuple[int, int], data: st.DataObject) -> None:
-    file = write_npy(np.zeros((3, 4)), version)
-    header = parse_header(file)
-    assert header is not None
-    assert parse_header(file[: data.draw(st.integers(0, header.offset_bytes - 1))]) is None
-
-
 DAMAGED = st.builds(
     lambda file, damage: bytes(damage.get(place, byte) for place, byte in enumerate(file[:128])),
     st.sampled_from([write_npy(np.zeros((3, 4)), version) for version in VERSIONS]),
@@ -108,13 +98,12 @@ WRAPPED = st.builds(
 
 @settings(max_examples=300)
 @given(DAMAGED | WRAPPED)
-def test_whatever_comes_gives_a_header_or_an_npy_error(file: bytes) -> None:
-    with suppress(NpyError):
-        header = parse_header(file)
-        assert header is None or (header.rows >= 0 and header.columns >= 0)
+def test_whatever_comes_gives_a_header_or_an_npy_error(file):
+    """What is taken NumPy takes for the same; one whose last byte is missing asks for more."""
+    check_npy(file)
 
 
-def test_a_header_of_a_huge_matrix_allocates_nothing() -> None:
+def test_a_header_of_a_huge_matrix_allocates_nothing():
     size = 10**16
     raw = wrap_header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d)}\n" % (size, 9))
     tracemalloc.start()
@@ -126,14 +115,14 @@ def test_a_header_of_a_huge_matrix_allocates_nothing() -> None:
     assert peak < 100_000
 
 
-def test_a_header_longer_than_the_limit_is_refused_before_it_arrives() -> None:
+def test_a_header_longer_than_the_limit_is_refused_before_it_arrives():
     prefix = b"\x93NUMPY\x02\x00" + (2**32 - 1).to_bytes(4, "little")
     with pytest.raises(NpyError, match=f"header length is 4294967295.*{MAX_HEADER_BYTES}"):
         parse_header(prefix)
 
 
 @pytest.mark.parametrize("repeated", [b"[", b"(", b" ", b"-", b"'a':(1,),", b"]", b"9", b"\\"])
-def test_the_longest_header_is_refused_quickly(repeated: bytes) -> None:
+def test_the_longest_header_is_refused_quickly(repeated):
     text = (b"{" + repeated * MAX_HEADER_BYTES)[: MAX_HEADER_BYTES - 2] + b"}\n"
     with pytest.raises(NpyError):
         parse_header(wrap_header(text, (2, 0)))
@@ -143,54 +132,46 @@ def test_the_longest_header_is_refused_quickly(repeated: bytes) -> None:
     "descr",
     ["'>f4'", "'|O'", "'>c8'", "'<V4'", "'|b1'", "'<M8[s]'", "'<U4'", "[('x', '<f4')]", "'f4,f4'"],
 )
-def test_other_elements_are_refused_with_descr_and_the_list(descr: str) -> None:
-    raw = wrap_header(b"{'descr': %s, 'fortran_order': False, 'shape': (2, 3)}\n" % descr.encode())
+def test_other_elements_are_refused_with_descr_and_the_list(descr):
+    raw = wrap_header(CANONICAL.replace(b"'<f4'", descr.encode()))
     with pytest.raises(DtypeRefused, match=r"descr is .*one of <f2, <V2, ") as refusal:
         parse_header(raw)
     assert refusal.value.value == descr.strip("'")
 
 
-@pytest.mark.parametrize(
-    ("shape", "limit"),
-    [
-        ("()", "of 2 dimensions, or of 3 for a stack; it has 0"),
-        ("(4,)", "of 2 dimensions, or of 3 for a stack; it has 1"),
-        ("(4)", "a tuple of sizes"),
-        ("(2, 3, 4, 5)", "of 2 dimensions, or of 3 for a stack; it has 4"),
-        (f"({10**9}, {10**9}, 0)", "at most"),
-        ("(3, -1)", "sizes from 0"),
-        (f"(1, {10**17})", "sizes from 0"),
-        (f"(0, {10**17})", "sizes from 0"),  # NumPy has none, either
-        ("(1, 2 3)", "a tuple of sizes"),
-        ("(02, 3)", "a tuple of sizes"),  # NumPy's parser takes no number for that, either
-    ],
-)
-def test_other_shapes_are_refused(shape: str, limit: str) -> None:
-    raw = wrap_header(b"{'descr': '<f4', 'fortran_order': False, 'shape': %s}\n" % shape.encode())
+OTHER_SHAPES = {
+    "()": "of 2 dimensions, or of 3 for a stack; it has 0",
+    "(4,)": "of 2 dimensions, or of 3 for a stack; it has 1",
+    "(4)": "a tuple of sizes",
+    "(2, 3, 4, 5)": "of 2 dimensions, or of 3 for a stack; it has 4",
+    f"({10**9}, {10**9}, 0)": "at most",
+    "(3, -1)": "sizes from 0",
+    f"(1, {10**17})": "sizes from 0",
+    f"(0, {10**17})": "sizes from 0",  # NumPy has none, either
+    "(1, 2 3)": "a tuple of sizes",
+    "(02, 3)": "a tuple of sizes",  # NumPy's parser takes no number for that, either
+}
+
+
+@pytest.mark.parametrize("shape", OTHER_SHAPES)
+def test_other_shapes_are_refused(shape):
     with pytest.raises(NpyError, match="shape is") as refusal:
-        parse_header(raw)
-    assert refusal.value.limit.startswith(limit)
+        parse_header(wrap_header(CANONICAL.replace(b"(2, 3)", shape.encode())))
+    assert refusal.value.limit.startswith(OTHER_SHAPES[shape])
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("part", "other"),
     [
-        CANONICAL.replace(b"'shape'", b"'form'"),
-        CANONICAL.replace(b"'shape': (2, 3), ", b""),
-        CANONICAL.replace(b", }", b", 'shape': (2, 3)}"),
-        CANONICAL.replace(b", }", b", 'more': True}"),
-        CANONICAL.replace(b"False", b"0"),
-        CANONICAL.replace(b"False", b"__import__('os')"),
-        CANONICAL + b"x\n",
-        CANONICAL.replace(b", ", b",\x0b"),
-        CANONICAL.replace(b"(2, 3)", b"(2,)3"),
-        b"\n",
-        b"",
+        (b"'shape'", b"'form'"), (b"'shape': (2, 3), ", b""), (b", }", b", 'shape': (2, 3)}"),
+        (b", }", b", 'more': True}"), (b"False", b"0"), (b"False", b"__import__('os')"),
+        (b"\n", b"\nx\n"), (b", ", b",\x0b"), (b"(2, 3)", b"(2,)3"), (CANONICAL, b"\n"),
+        (CANONICAL, b""),
     ],
-)
-def test_other_headers_are_refused(text: bytes) -> None:
+)  # fmt: skip
+def test_other_headers_are_refused(part, other):
     with pytest.raises(NpyError):
-        parse_header(wrap_header(text))
+        parse_header(wrap_header(CANONICAL.replace(part, other)))
 
 
 @pytest.mark.parametrize(
@@ -203,7 +184,7 @@ def test_other_headers_are_refused(text: bytes) -> None:
         *(CANONICAL.replace(b"<f4", name) for name in (b"f4", b"=f4", b"float32", b"single")),
     ],
 )
-def test_a_header_that_numpy_reads_is_read(text: bytes) -> None:
+def test_a_header_that_numpy_reads_is_read(text):
     file = wrap_header(text, (1, 0)) + bytes(24)
     with warnings.catch_warnings(action="ignore"):  # about Python 2's headers
         assert np.lib.format.read_array(io.BytesIO(file)).shape == (2, 3)
@@ -212,24 +193,20 @@ def test_a_header_that_numpy_reads_is_read(text: bytes) -> None:
     assert (header.rows, header.columns, header.dtype) == (2, 3, "float32")
 
 
-@pytest.mark.parametrize(
-    ("begin", "kind"),
-    [
-        (b"PK\3\4", "zip"),
-        (b"\x1f\x8b\x08", "gzip"),
-        (b"\x89HDF\r\n\x1a\n", "HDF5"),
-        (b"\x80\4\x95", "pickle"),
-        (b"1.0,2.0\n3.0,4.0\n", "text"),
-        (b'{"a": 1}', "JSON"),
-        (b"\0\1\2", "unknown"),
-    ],
-)
-def test_a_file_of_another_kind_is_named(begin: bytes, kind: str) -> None:
+KINDS = {
+    "zip": b"PK\3\4", "gzip": b"\x1f\x8b\x08", "HDF5": b"\x89HDF\r\n\x1a\n",
+    "pickle": b"\x80\4\x95", "text": b"1.0,2.0\n3.0,4.0\n", "JSON": b'{"a": 1}',
+    "unknown": b"\0\1\2",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_of_another_kind_is_named(kind):
     with pytest.raises(NpyError, match=f"format is '{kind}'") as refused:
-        parse_header(begin)
+        parse_header(KINDS[kind])
     assert "as numpy.save writes it" in refused.value.limit
 
 
-def test_unknown_versions_are_refused() -> None:
+def test_unknown_versions_are_refused():
     with pytest.raises(NpyError, match=r"version is '4.0'; it must be 1.0, 2.0 or 3.0"):
         parse_header(b"\x93NUMPY\x04\x00")

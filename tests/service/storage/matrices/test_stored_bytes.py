@@ -3,35 +3,19 @@
 import random
 import sqlite3
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
 from sqlalchemy import Connection, Engine, event, func, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from tests.service.drafts import begin_draft, run
-from wavetrim.service.storage.database.database import open_database, reading
+from tests.service.drafts import begin_draft, open_store, run
+from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.errors import MatrixNotFound, StorageFull
 from wavetrim.service.storage.matrices.draft import Draft
-from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 MOST_BYTES = 100_000
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Engine]:
-    opened = open_database(f"sqlite:///{tmp_path / 'wavetrim.db'}")
-    yield opened
-    opened.dispose()
-
-
-def open_store(database: Engine, folder: Path) -> MatrixStore:
-    return MatrixStore(
-        database, folder / "matrices", max_matrix_bytes=2**30, max_storage_bytes=MOST_BYTES
-    )
 
 
 def sum_rows(database: Engine) -> int:
@@ -61,7 +45,7 @@ class Walk:
     """Does at random what may happen to matrices."""
 
     def __init__(self, database: Engine, folder: Path, seed: int) -> None:
-        self.store = open_store(database, folder)
+        self.store = open_store(database, folder, max_storage_bytes=MOST_BYTES)
         self._database = database
         self._folder = folder
         self._chance = random.Random(seed)
@@ -109,16 +93,14 @@ class Walk:
         for draft in self._drafts:
             run(draft.discard())
         self._drafts = []
-        self.store = open_store(self._database, self._folder)
+        self.store = open_store(self._database, self._folder, max_storage_bytes=MOST_BYTES)
         with suppress(SQLAlchemyError):
             self.store.sweep()
 
 
-def test_whatever_happens_the_count_is_the_sum_of_the_rows(
-    database: Engine, tmp_path: Path
-) -> None:
-    failing = FailingCommits(database)
-    walk = Walk(database, tmp_path, seed=11)
+def test_whatever_happens_the_count_is_the_sum_of_the_rows(sqlite, tmp_path):
+    failing = FailingCommits(sqlite)
+    walk = Walk(sqlite, tmp_path, seed=11)
     failing.share = 0.2
     for _ in range(600):
         walk.step()
