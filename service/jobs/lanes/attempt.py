@@ -113,7 +113,8 @@ class Attempt:
     @property
     def has_left(self) -> bool:
         """Whether it waits no more, since it was sent to an engine or given up."""
-        return self.sent_at is not None or self.final.done()
+        # Whoever awaits its final message and is cancelled cancels that, too, while it waits.
+        return self.queue is None and (self.sent_at is not None or self.final.done())
 
     @property
     def needs_no_device(self) -> bool:
