@@ -1,4 +1,5 @@
-// Commands: the copies, launches and events of a product, recorded once as data and submitted in one call. Python would take longer to make these calls than the GPU takes for a small product.
+// Commands: the copies, launches and events of a product, recorded once as data and submitted in one call. Python
+// would take longer to make these calls than the GPU takes for a small product.
 //
 // The calling thread calls the driver, in the binding's context; then it gets its own context back.
 #include "driver.h"
@@ -179,8 +180,8 @@ static void bind(const Program* one, char* const* hosts, const int64_t* pitches,
 }
 
 // Enqueue the commands of a team: returns the first error, as `run_commands`. A batch of each GPU, then the next
-// one of each: so all begin early, and an event that another GPU waits for was recorded in an earlier batch. (A thread for each GPU was a third faster with four GPUs, and no faster with two, because the driver
-// has locks.)
+// one of each: so all begin early, and an event that another GPU waits for was recorded in an earlier batch.
+// (A thread for each GPU was a third faster with four GPUs, and no faster with two, because the driver has locks.)
 //
 // hosts, pitches: first elements of A, B and C, and bytes from row to row.
 EXPORTED int run_together(const Program* programs, int64_t count, char* const* hosts, const int64_t* pitches)
