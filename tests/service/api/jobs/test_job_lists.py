@@ -74,9 +74,10 @@ def test_a_list_has_one_to_a_thousand_jobs(server: RunningServer, square: str, c
 
 
 def test_a_thousand_jobs_in_one_post_all_end(server: RunningServer, square: str) -> None:
-    request = {"a": square, "b": square, "storage": "memory"}
-    answer = post(server, [request] * 1000)
-    assert answer.status_code == 202
+    options = {"storage": "memory", "kernel": "auto", "accuracy": "library", "f": "auto"}
+    options |= {"alpha": 2.0, "priority": 1, "timeout_seconds": 600, "labels": list("abcdefgh")}
+    answer = post(server, [{"a": square, "b": square, **options}] * 1000)
+    assert answer.status_code == 202, answer.text
     ids = [one["id"] for one in answer.json()]
     assert len(set(ids)) == 1000
     with ThreadPoolExecutor(4) as pool:
