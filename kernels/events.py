@@ -1,17 +1,9 @@
-"""CUDA events: a pool of them, and waiting without delaying the device.
+"""CUDA events of products, kept for the next ones."""
 
-A blocking event makes the device raise an interrupt, which stops the copy engine for 20 µs (H200).
-For other events the driver's own wait keeps a core busy. So a wait polls and naps.
-"""
-
-import time
 from ctypes import addressof, c_void_p
 from functools import cache
 from typing import Any, Final
 
-from wavetrim.native.tuned import COPIERS_AWAKE_SECONDS, NAP_SECONDS
-
-_NOT_READY: Final = 600  # cudaErrorNotReady
 _MOST_EVENTS: Final = 1024
 """Most events that stay for the next product. Chosen: only very many steps need more."""
 
@@ -67,36 +59,3 @@ def find_runtime() -> Any:
     from cupy.cuda import runtime
 
     return runtime
-
-
-def has_passed(event: Any) -> bool:
-    """Whether a CuPy event has passed. CuPy's own `done` hides a failure of the device.
-
-    Raises:
-        CUDARuntimeError: The device failed.
-    """
-    runtime = find_runtime()
-    status: int = runtime.eventQuery(event.ptr)
-    if status == 0:
-        return True
-    if status != _NOT_READY:
-        raise runtime.CUDARuntimeError(status)
-    return False
-
-
-def await_event(event: Any, *, awake: bool = False) -> None:
-    """Wait until a CuPy event has passed.
-
-    Args:
-        event: The event.
-        awake: Whether to poll without naps, which occupies a core.
-
-    Raises:
-        CUDARuntimeError: The device failed.
-    """
-    if awake:
-        event.synchronize()
-        return
-    until = time.perf_counter() + COPIERS_AWAKE_SECONDS
-    while not has_passed(event):
-        time.sleep(0 if time.perf_counter() < until else NAP_SECONDS)

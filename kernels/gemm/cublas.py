@@ -4,6 +4,7 @@ import ctypes
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -99,10 +100,8 @@ class CublasCall:
     words: NDArray[np.int64]
 
     @property
-    def command(self) -> Command | None:
-        """As `Call` says. Its one word is the address of `words`."""
-        if self.sms is not None:
-            return None
+    def command(self) -> Command:
+        """As `Call` says. Its one word is the address of `words`; a limit is the stream's."""
         return Command(CommandKind.MULTIPLY, (self.words.ctypes.data,))
 
     def enqueue(self, stream: int) -> None:  # noqa: ARG002 -- CuPy gives the handle its current one
@@ -134,16 +133,21 @@ class CublasCall:
             library.setMathMode(handle, before)
 
 
-def find_gemm_address() -> int | None:
-    """Address of cublasGemmEx in the library that CuPy has loaded; None if it is not found."""
+@cache
+def find_gemm_address() -> int:
+    """Address of cublasGemmEx in the library that CuPy has loaded.
+
+    Raises:
+        DeviceFailure: It is not found.
+    """
     from cupy.cuda import cublas, device
 
     major = cublas.getVersion(device.get_cublas_handle()) // 10_000
     try:
         library = ctypes.CDLL(f"libcublas.so.{major}", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
-    except OSError:
-        return None
-    return ctypes.cast(library.cublasGemmEx, ctypes.c_void_p).value
+    except OSError as error:
+        raise DeviceFailure(f"cuBLAS {major} is not where CuPy has loaded it: {error}") from error
+    return ctypes.cast(library.cublasGemmEx, ctypes.c_void_p).value or 0
 
 
 def find_arguments(spec: KernelSpec, product: Product) -> tuple[tuple[int, ...], NDArray[Any]]:

@@ -54,7 +54,7 @@ def hold_stream(sms: int, quantum: int) -> Iterator[int]:
     """
     from cupy.cuda import Event, get_current_stream
 
-    granted, stream = _find_stream(sms, quantum)
+    granted, stream = find_stream(sms, quantum)
     caller = get_current_stream()
     stream.wait_event(caller.record(Event(disable_timing=True)))
     try:
@@ -64,8 +64,11 @@ def hold_stream(sms: int, quantum: int) -> Iterator[int]:
         caller.wait_event(stream.record(Event(disable_timing=True)))
 
 
-def _find_stream(sms: int, quantum: int) -> tuple[int, Any]:
-    """Size and stream of a partition of the current device, created on first use."""
+def find_stream(sms: int, quantum: int) -> tuple[int, Any]:
+    """Size and stream of a partition of the current device, created on first use.
+
+    Arguments and errors are those of `hold_stream`.
+    """
     from cupy.cuda import Device, Stream
 
     key = Device().id, sms - sms % quantum

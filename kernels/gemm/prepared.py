@@ -28,6 +28,8 @@ class CommandKind(IntEnum):
     WAIT = 6
     COPY_BETWEEN = 7
     WAIT_FOR_PEER = 8
+    STAGE_IN = 9
+    STAGE_OUT = 10
 
 
 class Command(NamedTuple):
@@ -41,8 +43,8 @@ class Call(Protocol):
     """One operation of a stream."""
 
     @property
-    def command(self) -> Command | None:
-        """The call as a command, whose memory the call keeps alive; None if it cannot be one."""
+    def command(self) -> Command:
+        """The call as a command, whose memory the call keeps alive."""
 
     def enqueue(self, stream: int) -> None:
         """Enqueue the operation.
@@ -59,16 +61,16 @@ class DriverCall:
     Attributes:
         function: CuPy's wrapper of the function.
         before: Arguments before the stream.
+        command: The same as a command.
         after: Arguments after the stream.
         memory: Host or device memory that the arguments point to, kept alive.
-        command: The same as a command.
     """
 
     function: Callable[..., object]
     before: tuple[int, ...]
+    command: Command
     after: tuple[int, ...] = ()
     memory: object = None
-    command: Command | None = None
 
     def enqueue(self, stream: int) -> None:
         """As `Call` says."""
@@ -156,9 +158,9 @@ def prepare_kernel(
     return DriverCall(
         driver.launchKernel,
         (address, blocks, 1, 1, x, y, z, shared_bytes),
+        Command(CommandKind.LAUNCH, words),
         (arguments.address, 0),
         (arguments.memory, function, memory),
-        Command(CommandKind.LAUNCH, words),
     )
 
 
@@ -167,7 +169,7 @@ def prepare_clearing(pointer: int, size_bytes: int) -> DriverCall:
     from cupy.cuda import runtime
 
     command = Command(CommandKind.CLEAR, (pointer, size_bytes))
-    return DriverCall(runtime.memsetAsync, (pointer, 0, size_bytes), command=command)
+    return DriverCall(runtime.memsetAsync, (pointer, 0, size_bytes), command)
 
 
 def bind_context() -> None:

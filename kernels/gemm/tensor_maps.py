@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.gemm.operands import VECTOR_BYTES, Layout
-from wavetrim.kernels.gemm.prepared import DriverCall
+from wavetrim.kernels.gemm.prepared import Command, CommandKind, DriverCall
 
 MOST: Final = 2**31 - 1
 """Largest coordinate of a bulk copy."""
@@ -74,12 +74,14 @@ def align(matrix: Layout) -> tuple[Layout, tuple[DriverCall, ...]]:
     stride = -(-matrix.columns // elements) * elements
     # The pool reuses freed memory only for later work on this stream.
     memory = alloc(matrix.rows * stride * matrix.item_bytes)
-    ends = (
-        *(memory.ptr, stride * matrix.item_bytes),
-        *(matrix.pointer, matrix.leading_dimension * matrix.item_bytes),
-    )
-    size = matrix.columns * matrix.item_bytes, matrix.rows
+    target = memory.ptr, stride * matrix.item_bytes
+    source = matrix.pointer, matrix.leading_dimension * matrix.item_bytes
+    row_bytes, kind = matrix.columns * matrix.item_bytes, runtime.memcpyDeviceToDevice
+    words = source[0], target[0], matrix.rows, row_bytes, source[1], target[1]
     copy = DriverCall(
-        runtime.memcpy2DAsync, (*ends, *size, runtime.memcpyDeviceToDevice), memory=memory
+        runtime.memcpy2DAsync,
+        (*target, *source, row_bytes, matrix.rows, kind),
+        Command(CommandKind.COPY_BETWEEN, words),
+        memory=memory,
     )
     return replace(matrix, pointer=memory.ptr, leading_dimension=stride), (copy,)

@@ -3,13 +3,12 @@
 In the order of a product's way:
 
 1. A small product takes the `straight` path: copies in, cuBLAS, a copy out, none of them cut.
-2. `pipeline` takes any other product (`host_product`) with its cut, and chooses between two paths.
+2. `pipeline` takes any other product (`host_product`) with its cut.
 3. `device_memory` has the buffers for the steps of the cut (`schedule/`). `prepared_steps` are the
    steps with their addresses and launches, cached by kernel, shape, cut and factors.
-4. `direct_path` is for page-locked memory: the steps are recorded once as `commands`, whose
-   `submission` to C is one call.
-5. `staged_path` is for other memory: Python enqueues the steps one by one. `arrivals` reads the
-   times of finished steps between launches.
+4. `command_path` records the steps once as `commands`, whose `submission` to C is one call. The GPU
+   copies page-locked operands itself; others are staged (`transfer/`).
+5. Without the C library, `plain_path` takes one step after the other.
 
 The `resident_cache` has operands that stay on the GPU between products, so that no step copies them
 in: those that a caller names by a key (`keep`). If they and the buffers do not both fit, residents

@@ -1,8 +1,8 @@
 """Commands: a product's copies, launches and events, recorded once as data.
 
-The steps of a product from page-locked memory need no host once they are enqueued. So C submits
-many of them in one call (kernels/transfer/native/commands.c, docs/notes/memory.md). Commands serve
-operands at any address: a copy names operand, row and offset.
+C submits many of them in one call (kernels/transfer/native/commands.c, docs/notes/memory.md).
+Commands serve operands at any address: a copy names operand, row and offset. Operands in pageable
+memory are staged: threads copy them, and the submitting thread waits for them where a kernel does.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ _IN, _COMPUTE, _OUT, _BETWEEN = range(4)
 
 _A, _B, _C = range(3)
 
-_SIZE: Final = 9
+_SIZE: Final = 11
 """Numbers of a command: kind, queue and words, as in kernels/transfer/native/commands.c."""
 
 
@@ -38,18 +38,24 @@ class Timed(IntEnum):
     """Each copy and kernel, which delays them by some microseconds."""
 
 
+Staged = tuple[bool, bool, bool]
+"""Which of A, B and C is staged."""
+
+NOT_STAGED: Final[Staged] = (False, False, False)
+
+
 class Store(NamedTuple):
     """A step's copy out.
 
     Attributes:
         step: The step.
         event: Index of the event after it.
-        number: Index of the step.
+        batch: Index of its batch.
     """
 
     step: Step
     event: int
-    number: int
+    batch: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,12 +64,15 @@ class CommandBuffer:
 
     Attributes:
         label: The kernel, for messages.
-        commands: Kind, queue and words of each, in rows: all of a step before those of the next.
+        commands: Kind, queue and words of each, in rows.
         ends: Number of commands until the end of each batch. Those of a team are enqueued a batch
             of each GPU at a time. A batch is a step. A step that exchanges B has several: its
-            copies over the own link, each other GPU's piece of B, and the rest.
+            copies over the own link, each other GPU's piece of B, and the rest. Before the steps of
+            a staged product comes a batch of copies.
         events: Number of events.
         stores: The copies out, in order.
+        end: The last event.
+        is_staged: Whether an operand is staged.
         timed: What its events time.
         kernel_spans: Events around kernels, in pairs, if each is timed.
         copy_spans: Events around copies, likewise.
@@ -77,6 +86,8 @@ class CommandBuffer:
     ends: NDArray[np.int64]
     events: int
     stores: tuple[Store, ...]
+    end: int
+    is_staged: bool
     timed: Timed
     kernel_spans: NDArray[np.int32]
     copy_spans: NDArray[np.int32]
@@ -93,6 +104,7 @@ class Recorder:
         launches: The calls of each step's launch.
         reads_c: Whether first steps read C.
         timed: What is timed.
+        staged: Which operands are staged.
         rank: Rank of this GPU in the exchange of B; None to copy in all of it.
     """
 
@@ -101,12 +113,14 @@ class Recorder:
         steps: Sequence[StepLayout],
         launches: Sequence[Sequence[Call]],
         *,
-        reads_c: bool,
-        timed: Timed,
+        reads_c: bool = False,
+        timed: Timed = Timed.NOTHING,
+        staged: Staged = NOT_STAGED,
         rank: ExchangeRank | None = None,
     ) -> None:
         self._steps, self._launches = steps, launches
         self._reads_c, self._timed, self._rank = reads_c, timed, rank
+        self._staged, self._is_staged = staged, any(staged)
         self._rows: list[tuple[int, ...]] = []
         # The events after own pieces of B come first, so that other GPUs know their indices.
         self._pieces = count()
@@ -118,29 +132,48 @@ class Recorder:
         self._kernel_spans: list[tuple[int, int]] = []
         self._copy_spans: list[tuple[int, int]] = []
         # A single step overlaps with nothing, so its commands share a stream: an event between
-        # streams takes some microseconds.
-        self._is_single = len(steps) == 1
+        # streams takes some microseconds. Staged copies have streams of their own.
+        self._is_single = len(steps) == 1 and not self._is_staged
         self._queues = (_COMPUTE,) * 4 if self._is_single else (_IN, _COMPUTE, _OUT, _BETWEEN)
         self._ends: list[int] = []
 
     def record(self, label: str) -> CommandBuffer:
         """The commands; `label` names the kernel in messages."""
+        if self._is_staged:
+            self._load_ahead(0)
+            self._ends.append(len(self._rows))
         for index, layout in enumerate(self._steps):
-            piece = self._load(layout)
-            if self._rank is not None and piece is not None:
-                self._ends.append(len(self._rows))
-                self._ends.extend(self._exchange(layout, piece, self._rank))
+            if self._is_staged:
+                self._load_ahead(index)
+            else:
+                piece = self._load(layout)
+                if self._rank is not None and piece is not None:
+                    self._ends.append(len(self._rows))
+                    self._ends.extend(self._exchange(layout, piece, self._rank))
             self._launch(index)
             self._ends.append(len(self._rows))
-        stores = tuple(self._stored.values())
-        whole = [(self._first_event, stores[-1].event)] if self._timed else []
+        return self._finish(label, next(reversed(self._stored.values())).event)
+
+    def record_copy(self, layout: Layout) -> CommandBuffer:
+        """The commands that copy in all of B, without a product."""
+        rows, columns = range(layout.rows), range(layout.columns)
+        self._copy(CommandKind.COPY_IN, _B, rows, columns, layout)
+        end = self._mark(self._queues[_IN])
+        self._ends.append(len(self._rows))
+        return self._finish("copy of B", end)
+
+    def _finish(self, label: str, end: int) -> CommandBuffer:
+        """What was recorded; `end` is its last event."""
+        whole = [(self._first_event, end)] if self._timed else []
         commands = np.array([(*row, *(0,) * (_SIZE - len(row))) for row in self._rows], np.int64)
         return CommandBuffer(
             label=label,
             commands=commands,
             ends=np.array(self._ends, np.int64),
             events=next(self._numbers),
-            stores=stores,
+            stores=tuple(self._stored.values()),
+            end=end,
+            is_staged=self._is_staged,
             timed=self._timed,
             kernel_spans=np.array(self._kernel_spans, np.int32),
             copy_spans=np.array(self._copy_spans, np.int32),
@@ -148,6 +181,19 @@ class Recorder:
             memory=tuple(self._launches),
             address=commands.ctypes.data,
         )
+
+    def _load_ahead(self, index: int) -> None:
+        """Record the copies in of a step, and of later ones whose buffers are free by then.
+
+        So threads that stage find work while the submitting thread waits for the step's copies.
+        """
+        for layout in self._steps[len(self._loaded) :]:
+            step, is_ahead = layout.step, len(self._loaded) > index
+            # The submitting thread would wait until the earlier C has arrived.
+            awaits_c = self._reads_c and step.first and step.c_follows >= 0
+            if step.follows >= index or (is_ahead and awaits_c):
+                return
+            self._load(layout)
 
     def _load(self, layout: StepLayout) -> int | None:
         """Record a step's copies in; returns the event after its own piece of B, if it has one."""
@@ -196,7 +242,7 @@ class Recorder:
                 source = target - rank.addresses[rank.number] + rank.addresses[other]
                 self._add(queue, CommandKind.WAIT_FOR_PEER, other, piece)
                 row_bytes = (b.columns + b.padding) * b.item_bytes
-                words = source, target, len(rows), row_bytes, pitch_bytes
+                words = source, target, len(rows), row_bytes, pitch_bytes, pitch_bytes
                 self._add(queue, CommandKind.COPY_BETWEEN, *words)
             yield len(self._rows)
         end = self._mark_between(queue)
@@ -213,9 +259,7 @@ class Recorder:
             self._add(queue, CommandKind.WAIT, self._stored[step.c_follows].event)
         begin = self._begin(queue)
         for call in self._launches[index]:
-            command = call.command
-            assert command is not None, "launches without commands are not recorded"
-            self._add(queue, command.kind, *command.words)
+            self._add(queue, call.command.kind, *call.command.words)
         self._computed.append(self._mark_between(queue))
         self._end(self._kernel_spans, begin, self._computed[-1])
         if step.last:
@@ -229,18 +273,23 @@ class Recorder:
         begin = self._begin(queue)
         self._copy(CommandKind.COPY_OUT, _C, step.rows, step.columns, layout.c)
         end = self._mark(queue)
-        self._stored[index] = Store(step, end, index)
+        self._stored[index] = Store(step, end, len(self._ends))
         self._end(self._copy_spans, begin, end)
 
     def _copy(
         self, kind: CommandKind, operand: int, rows: range, columns: range, layout: Layout
     ) -> None:
         item_bytes = layout.item_bytes
-        queue = self._queues[_IN if kind == CommandKind.COPY_IN else _OUT]
-        pitch_bytes = layout.leading_dimension * item_bytes
+        inwards = kind == CommandKind.COPY_IN
+        queue = self._queues[_IN if inwards else _OUT]
+        target = layout.pointer, layout.leading_dimension * item_bytes
+        if self._staged[operand]:
+            kind = CommandKind.STAGE_IN if inwards else CommandKind.STAGE_OUT
+            part = rows.start, columns.start, len(rows), len(columns)
+            self._add(queue, kind, operand, *part, *target, layout.padding * item_bytes, item_bytes)
+            return
         left_bytes, row_bytes = columns.start * item_bytes, len(columns) * item_bytes
-        words = operand, rows.start, left_bytes, len(rows), row_bytes, layout.pointer, pitch_bytes
-        self._add(queue, kind, *words)
+        self._add(queue, kind, operand, rows.start, left_bytes, len(rows), row_bytes, *target)
 
     def _begin(self, queue: int) -> int:
         """Record the event before a span; -1 if the span is not timed."""

@@ -10,8 +10,7 @@ from wavetrim.kernels.pipeline.resident_cache import Resident
 from wavetrim.kernels.schedule.panels import PanelProblem, describe_product
 from wavetrim.kernels.schedule.steps import Step
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.kernels.transfer.copies import HostOperand, describe_operand
-from wavetrim.kernels.transfer.pinned import Matrix
+from wavetrim.kernels.transfer.pinned import Matrix, is_locked
 from wavetrim.native.element_types import find_accumulator, find_dtype
 from wavetrim.native.library import find_address
 
@@ -33,6 +32,28 @@ class GpuTimings(NamedTuple):
     kernel_seconds: float | None
     transfer_seconds: float | None
     gpu_seconds: float
+
+
+class HostOperand(NamedTuple):
+    """A, B or C in host memory.
+
+    Attributes:
+        address: Address of its first element.
+        pitch_bytes: Row stride in bytes.
+        stride_bytes: Column stride in bytes.
+        is_pinned: Whether the GPU copies it by itself: page-locked rows of adjacent elements.
+    """
+
+    address: int
+    pitch_bytes: int
+    stride_bytes: int
+    is_pinned: bool
+
+
+def describe_operand(matrix: Matrix) -> HostOperand:
+    """Address, strides and kind of memory of a matrix."""
+    address, (pitch_bytes, stride_bytes) = find_address(matrix), matrix.strides
+    return HostOperand(address, pitch_bytes, stride_bytes, is_locked(matrix, address))
 
 
 class PlainOperands:
@@ -110,8 +131,7 @@ class HostProduct(NamedTuple):
         beta: Factor of the old C.
         hooks: What it calls.
         resident_b: B on the device, so that it is not copied in; None if it is not there.
-        timed: Whether copies and kernels are timed, which delays each by some microseconds. Staged
-            products always are.
+        timed: Whether copies and kernels are timed, which delays each by some microseconds.
         sms: Limit of multiprocessors, for a kernel that `can_limit_sms`; None for all.
         copiers: Threads for copies between the caller's memory and page-locked slabs; None for all.
             Fewer leave cores to other work.
@@ -195,10 +215,10 @@ class HostProduct(NamedTuple):
         """Address and kind of memory of A, B and C, found once for all of their parts."""
         return describe_operand(self.a), describe_operand(self.b), describe_operand(self.c)
 
-    def needs_staging(self, operands: Sequence[HostOperand]) -> bool:
-        """Whether an operand that must be copied is not page-locked."""
+    def find_staged(self, operands: Sequence[HostOperand]) -> tuple[bool, bool, bool]:
+        """Which of A, B and C must be copied, and are not page-locked."""
         a, b, c = operands
-        return not (a.is_pinned and c.is_pinned and (b.is_pinned or self.resident_b is not None))
+        return not a.is_pinned, not b.is_pinned and self.resident_b is None, not c.is_pinned
 
     def find_panels(self, sm_count: int) -> PanelProblem:
         """The description that decides how it is cut, on a GPU with `sm_count` multiprocessors."""

@@ -1,7 +1,7 @@
 """Multiplies matrices in host memory on one GPU: the entry to this folder.
 
-If a product's operands are page-locked, its steps are submitted at once (direct_path.py), else one
-by one (staged_path.py). A B that is used often may stay on the GPU (resident_cache.py).
+Its steps are commands (command_path.py). A B that is used often may stay on the GPU
+(resident_cache.py). Without the C library the steps run one after the other (plain_path.py).
 """
 
 import os
@@ -18,15 +18,15 @@ from wavetrim.kernels.errors import (
 )
 from wavetrim.kernels.gemm.cublas import CublasHandles
 from wavetrim.kernels.gemm.launch import load_functions, make_persistent
+from wavetrim.kernels.pipeline.command_path import CommandPath
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
-from wavetrim.kernels.pipeline.direct_path import DirectPath
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
+from wavetrim.kernels.pipeline.plain_path import PlainPath
 from wavetrim.kernels.pipeline.resident_cache import (
     MOST_RESIDENT_SHARE,
     RESIDENT_SHARE,
     ResidentCache,
 )
-from wavetrim.kernels.pipeline.staged_path import StagedPath
 from wavetrim.kernels.pipeline.straight import StraightProducts
 from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.spec import KernelSpec
@@ -54,7 +54,7 @@ class GpuPipeline:
         memory: The device memory, for calls while `lock` is locked.
         residents: The operands that stay on the GPU.
         straight: The products that take the straight path.
-        direct: The direct path; None if there is no C library.
+        path: The way of products as commands; None if there is no C library.
         compute_stream: CuPy's stream of the kernels.
         handles: Handles of cuBLAS on it, for calls while `lock` is locked.
 
@@ -82,16 +82,14 @@ class GpuPipeline:
             self.memory = DeviceMemory(
                 self._device, gpu_memory_bytes, cache_dir=cache_dir, residents=self.residents
             )
-            self._staged = StagedPath(self._copiers, self.memory)
-            self.compute_stream = self._staged.compute
+            self.compute_stream = cupy.cuda.Stream(non_blocking=True)
             self.handles = CublasHandles(self.compute_stream)
             self.straight = StraightProducts(self)
-            self.direct: DirectPath | None = None
+            self._plain = PlainPath(self.compute_stream, self.memory)
+            self.path: CommandPath | None = None
             if self._copiers is not None:
-                between = cupy.cuda.Stream(non_blocking=True)
-                streams = *self._staged.streams, between
-                self.direct = DirectPath(
-                    self._device, self._copiers, streams, self.handles, self.memory
+                self.path = CommandPath(
+                    self._device, self._copiers, self.compute_stream, self.handles, self.memory
                 )
         self._cache_dir = cache_dir
 
@@ -135,17 +133,14 @@ class GpuPipeline:
             return GpuTimings(0.0, 0.0, 0.0)
         with self.lock:
             try:
-                timings, operands = None, product.describe_operands()
-                if self.direct is not None:
-                    timings = self.direct.multiply(product, operands, cut)
-                if timings is None:
-                    import cupy  # only here: an import statement counts in short products
+                if self.path is not None:
+                    return self.path.multiply(product, product.describe_operands(), cut)
+                import cupy  # only here: an import statement counts in short products
 
-                    with cupy.cuda.Device(self._device.index):
-                        timings = self._staged.multiply(product, operands, cut)
+                with cupy.cuda.Device(self._device.index):
+                    return self._plain.multiply(product, cut)
             except BaseException as error:
                 self.recover(error)
-            return timings
 
     def keep(self, key: str, b: Matrix) -> bool:
         """Make a B resident: copy it in for products that use it (`residents.use`).
@@ -174,7 +169,7 @@ class GpuPipeline:
                     resident = self.memory.reserve_resident(rows, columns, b.itemsize)
                     if resident is None:
                         return False
-                    self._staged.fetch(b, resident)
+                    (self.path or self._plain).fetch(b, resident)
             except BaseException as error:
                 self.recover(error)
             self.residents.add(key, resident)
@@ -195,7 +190,8 @@ class GpuPipeline:
         import cupy
 
         with self.lock, cupy.cuda.Device(self._device.index):
-            self._staged.staging.close()
+            if self.path is not None:
+                self.path.close()
             if self._copiers is not None:
                 self._copiers.close()
             self.handles.close()
@@ -207,9 +203,21 @@ class GpuPipeline:
         import cupy
 
         with cupy.cuda.Device(self._device.index):
-            failure = self._staged.abandon()
+            failure = self._abandon()
         if failure is not None:
             raise DeviceFailure(f"{error}; then {failure}", poisoned=True) from error
         if isinstance(error, list_cuda_errors()):
             raise DeviceFailure(str(error), poisoned=is_poisoning(error)) from error
         raise error
+
+    def _abandon(self) -> DeviceFailure | None:
+        """After an error, wait until nothing is in flight; returns what to raise if that fails."""
+        import cupy
+
+        if self.path is not None:
+            self.path.abandon()
+        try:
+            cupy.cuda.runtime.deviceSynchronize()
+        except list_cuda_errors() as error:
+            return DeviceFailure(str(error), poisoned=True)
+        return None

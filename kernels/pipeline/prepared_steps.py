@@ -48,8 +48,7 @@ class PreparedSteps:
 
     Attributes:
         layouts: The steps, in order.
-        commands: The steps as commands, by what else decides them; `DirectPath` fills it. None for
-            what cannot be commands.
+        commands: The steps as commands, by what else decides them; `CommandPath` fills it.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class PreparedSteps:
         workspace: Workspace,
     ) -> None:
         self.layouts = tuple(layouts)
-        self.commands: dict[object, CommandBuffer | None] = {}
+        self.commands: dict[object, CommandBuffer] = {}
         self._spec, self._sms = product.spec, product.sms
         self._alpha, self._beta = product.alpha, product.beta
         self._cache_dir, self._workspace = cache_dir, workspace
@@ -91,17 +90,14 @@ class PreparedSteps:
                 self._launches[index] = launch
         return launch
 
-    def list_calls(self) -> list[tuple[Call, ...]] | None:
-        """The calls of each step's launch; None if one cannot be a command, or is not `lasting`.
+    def list_calls(self) -> tuple[list[tuple[Call, ...]], bool]:
+        """The calls of each step's launch, and whether all of them are `lasting`.
 
         Raises:
             KernelsError: As for `prepare_product`.
         """
         launches = [self.find_launch(index) for index in range(len(self.layouts))]
-        calls = [launch.calls for launch in launches]
-        if not all(launch.lasting for launch in launches):
-            return None
-        return None if any(call.command is None for part in calls for call in part) else calls
+        return [launch.calls for launch in launches], all(launch.lasting for launch in launches)
 
 
 def lay_out_steps(

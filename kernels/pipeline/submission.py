@@ -12,11 +12,19 @@ from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.events import EventPool
 from wavetrim.kernels.gemm.cublas import HALVES, CublasHandles, find_gemm_address
 from wavetrim.kernels.pipeline.commands import CommandBuffer, Timed
-from wavetrim.kernels.pipeline.host_product import ArrivedRows, GpuTimings, HostProduct
-from wavetrim.kernels.transfer.copies import HostOperand
+from wavetrim.kernels.pipeline.host_product import (
+    ArrivedRows,
+    GpuTimings,
+    HostOperand,
+    HostProduct,
+)
+from wavetrim.kernels.transfer.stage import Stage
 
 _STEPS_AHEAD: Final = 16
 """Most steps enqueued and not done. Chosen: with more, a cancellation takes longer."""
+
+_STAGED_STEPS_AHEAD: Final = 2
+"""The same with staged copies: to enqueue a step takes as long as its copies in."""
 
 _QUEUES = 4
 OPERANDS: Final = 3
@@ -37,6 +45,9 @@ class Binding(ctypes.Structure):
         ("multiply", ctypes.c_void_p),
         ("hosts", ctypes.c_void_p * OPERANDS),
         ("pitches", ctypes.c_int64 * OPERANDS),
+        ("strides", ctypes.c_int64 * OPERANDS),
+        ("stage", ctypes.c_void_p),
+        ("requests", ctypes.c_void_p),
     )
 
 
@@ -68,21 +79,22 @@ class Submitter:
         self._handles = handles
         self.binding = binding = Binding()
         self.address = ctypes.addressof(binding)
-        self._hosts, self._pitches = binding.hosts, binding.pitches
+        self._hosts, self._pitches, self._strides = binding.hosts, binding.pitches, binding.strides
+        self._requests = np.zeros(0, np.int64)
         binding.context = driver.ctxGetCurrent()
         for queue, stream in enumerate(streams):
             binding.streams[queue] = stream.ptr
 
-    def find_gemm(self, dtype: str) -> bool:
-        """Find cuBLAS and its handle for an element type; False if commands cannot call it.
+    def find_gemm(self, dtype: str) -> None:
+        """Find cuBLAS and its handle for an element type.
 
         The pipeline's device must be the current one.
+
+        Raises:
+            DeviceFailure: There is no cuBLAS.
         """
-        if not self.binding.multiply:
-            self.binding.multiply = find_gemm_address()
-        handle = self._handles.find(dtype)
-        self.binding.handles[dtype in HALVES] = handle
-        return bool(self.binding.multiply)
+        self.binding.multiply = find_gemm_address()
+        self.binding.handles[dtype in HALVES] = self._handles.find(dtype)
 
     def reserve_events(self, buffer: CommandBuffer) -> int:
         """Address of the events that a buffer needs, created if necessary.
@@ -92,14 +104,19 @@ class Submitter:
         return self._events[bool(buffer.timed)].reserve(buffer.events)
 
     def run(
-        self, buffer: CommandBuffer, product: HostProduct, operands: Sequence[HostOperand]
+        self,
+        buffer: CommandBuffer,
+        product: HostProduct,
+        operands: Sequence[HostOperand],
+        stage: Stage | None = None,
     ) -> GpuTimings:
         """Compute the product and return its times.
 
         Args:
             buffer: Its commands.
             product: The product.
-            operands: A, B and C in page-locked memory.
+            operands: A, B and C.
+            stage: Copies those that are staged; None if none is.
 
         Raises:
             PipelineCancelled: The caller cancelled the product.
@@ -107,51 +124,60 @@ class Submitter:
             CUDADriverError: CUDA refuses a command, or the device failed.
         """
         started = time.perf_counter()
-        a, b, c = operands
-        addresses = a.address, b.address, c.address
-        pitches = a.pitch_bytes, b.pitch_bytes, c.pitch_bytes
+        addresses, pitches, strides, _ = zip(*operands, strict=True)
+        self.bind(buffer, addresses, pitches, strides, stage)
         if product.is_watched:
-            self._bind(buffer, addresses, pitches)
             self._run_watched(buffer, product)
         else:
-            self.run_unwatched(buffer, addresses, pitches, awake=product.is_awaited_awake)
+            self.run_bound(buffer, awake=product.is_awaited_awake)
+        if stage is not None:
+            stage.finish()
         if buffer.timed == Timed.NOTHING:
             return GpuTimings(None, None, time.perf_counter() - started)
         return self._read_spans(buffer)
 
-    def run_unwatched(
+    def bind(
         self,
         buffer: CommandBuffer,
         addresses: Sequence[int],
         pitches: Sequence[int],
-        *,
-        awake: bool,
+        strides: Sequence[int] = (0,) * OPERANDS,
+        stage: Stage | None = None,
     ) -> None:
-        """Compute a product without reports and times.
+        """Bind a buffer to the operands of a product, and to events.
 
         Args:
             buffer: Its commands.
-            addresses: Addresses of A, B and C in page-locked memory.
+            addresses: Addresses of A, B and C.
             pitches: Their row strides in bytes.
+            strides: Their column strides in bytes, which only staged copies need.
+            stage: As for `run`.
+        """
+        self.binding.events = self.reserve_events(buffer)
+        self._hosts[:] = addresses
+        self._pitches[:] = pitches
+        self.binding.stage = None
+        if stage is not None:
+            self._strides[:] = strides
+            self.binding.stage = stage.address
+            if len(self._requests) < buffer.events:
+                self._requests = np.zeros(buffer.events, np.int64)
+                self.binding.requests = self._requests.ctypes.data
+
+    def run_bound(self, buffer: CommandBuffer, *, awake: bool) -> None:
+        """Run a bound buffer without reports and times.
+
+        Args:
+            buffer: Its commands.
             awake: Whether the calling thread polls all the time while it waits.
 
         Raises:
             DeviceFailure: cuBLAS refuses a product.
             CUDADriverError: CUDA refuses a command, or the device failed.
         """
-        self._bind(buffer, addresses, pitches)
-        count, end = len(buffer.commands), buffer.stores[-1].event
-        status = self._run(buffer.address, count, self.address, end, awake)
+        status = self._run(buffer.address, len(buffer.commands), self.address, buffer.end, awake)
         if status:
             check_status(buffer.label, status)
-
-    def _bind(
-        self, buffer: CommandBuffer, addresses: Sequence[int], pitches: Sequence[int]
-    ) -> None:
-        """Bind a buffer to the operands of a product, and to events."""
-        self.binding.events = self.reserve_events(buffer)
-        self._hosts[:] = addresses
-        self._pitches[:] = pitches
 
     def finish(self, buffer: CommandBuffer, product: HostProduct) -> GpuTimings:
         """Wait for a product that is enqueued, report its rows, and return its times.
@@ -168,7 +194,8 @@ class Submitter:
 
     def _run_watched(self, buffer: CommandBuffer, product: HostProduct) -> None:
         """Compute the product, and report its rows as they arrive."""
-        batches = min(len(buffer.ends), _STEPS_AHEAD)
+        # Only the copies if some are staged: the CPU's part begins while they are under way.
+        batches = 1 if buffer.is_staged else min(len(buffer.ends), _STEPS_AHEAD)
         self._advance(buffer, 0, batches)
         if product.hooks.begun is not None:
             product.hooks.begun()
@@ -177,13 +204,14 @@ class Submitter:
     def _await_rows(self, buffer: CommandBuffer, product: HostProduct, batches: int) -> None:
         """Report rows as they arrive, and enqueue what follows the first `batches` meanwhile."""
         last, awake = len(buffer.ends), product.is_awaited_awake
+        most_ahead = _STAGED_STEPS_AHEAD if buffer.is_staged else _STEPS_AHEAD
         rows = ArrivedRows(product)
         for store in buffer.stores:
-            ahead = max(batches, min(last, store.number + _STEPS_AHEAD))
+            ahead = max(batches, min(last, store.batch + most_ahead))
             self._advance(buffer, batches, ahead, store.event, awake=awake)
             batches = ahead
             rows.add(store.step)
-            if store.number + 1 < last:
+            if store.batch + 1 < last:
                 rows.end_if_cancelled()
 
     def _advance(

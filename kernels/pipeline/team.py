@@ -14,12 +14,16 @@ from typing import Any, NamedTuple, NoReturn
 
 from wavetrim.kernels.pipeline.commands import CommandBuffer, Timed
 from wavetrim.kernels.pipeline.exchange import ExchangeRank, assign_ranks
-from wavetrim.kernels.pipeline.host_product import GpuHooks, GpuTimings, HostProduct
+from wavetrim.kernels.pipeline.host_product import (
+    GpuHooks,
+    GpuTimings,
+    HostOperand,
+    HostProduct,
+)
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.resident_cache import Resident
 from wavetrim.kernels.pipeline.submission import OPERANDS, Submitter, check_status
 from wavetrim.kernels.schedule.panels import Cut
-from wavetrim.kernels.transfer.copies import HostOperand
 
 
 class TeamPart(NamedTuple):
@@ -184,7 +188,7 @@ class Team:
         try:
             if b_key is not None:
                 programs = self._record_resident(product, operands, b_key)
-            elif not product.needs_staging(operands):
+            elif not any(product.find_staged(operands)):
                 programs = self._find_programs(product)
             if programs is None:
                 self._release()
@@ -197,7 +201,7 @@ class Team:
         return partial(self._finish, programs, product, hooks, started - began)
 
     def _find_programs(self, product: HostProduct) -> _Programs | None:
-        """The commands of all parts, cached or new; None if a part has none. Needs the locks.
+        """The commands of all parts, cached or new. Needs the locks.
 
         While the GPUs' memory is the same, they serve all page-locked operands of this shape.
         """
@@ -214,12 +218,12 @@ class Team:
             part.take_from(product)._replace(resident_b=part.pipeline.residents.use(b_key))
             for part in self.parts
         ]
-        if any(piece.needs_staging(operands) for piece in pieces):
+        if any(any(piece.find_staged(operands)) for piece in pieces):
             return None
         return self._record(pieces)
 
-    def _record(self, pieces: Sequence[HostProduct]) -> _Programs | None:
-        """The commands of all pieces; None if one has none."""
+    def _record(self, pieces: Sequence[HostProduct]) -> _Programs:
+        """The commands of all pieces."""
         steps = tuple(
             part.pipeline.memory.prepare(piece, part.cut).layouts
             for part, piece in zip(self.parts, pieces, strict=True)
@@ -231,12 +235,10 @@ class Team:
         programs = _Programs(awake=pieces[0].is_awaited_awake)
         timed = Timed.EACH if pieces[0].timed else Timed.WHOLE
         for part, piece, rank in zip(self.parts, pieces, ranks, strict=True):
-            path = part.pipeline.direct
-            assert path is not None, "each GPU of the team has a direct path"
-            buffer = path.find_buffer(piece, part.cut, timed, rank)
-            if buffer is None:
-                return None
-            programs.add(path.submitter, buffer, part, piece)
+            path = part.pipeline.path
+            assert path is not None, "each GPU of the team has a path of commands"
+            buffer = path.find_buffer(piece, part.cut, timed, rank=rank)
+            programs.add(path.find_submitter(piece), buffer, part, piece)
         return programs
 
     def _finish(
@@ -266,9 +268,9 @@ class Team:
             piece = part.take_from(product)
             if hooks:
                 piece = piece._replace(hooks=hooks[number])
-            path = part.pipeline.direct
+            path = part.pipeline.path
             assert path is not None, "its commands are enqueued"
-            timings.append(path.submitter.finish(buffer, piece))
+            timings.append(path.find_submitter(piece).finish(buffer, piece))
         return timings
 
     def _recover(self, error: BaseException) -> NoReturn:
@@ -285,9 +287,9 @@ class Team:
 
     @property
     def _generations(self) -> list[int] | None:
-        """Generations of the GPUs' device memory; None if a GPU has no direct path."""
+        """Generations of the GPUs' device memory; None if there is no C library."""
         pipelines = [part.pipeline for part in self.parts]
-        if any(one.direct is None for one in pipelines):
+        if any(one.path is None for one in pipelines):
             return None
         return [one.memory.generation for one in pipelines]
 

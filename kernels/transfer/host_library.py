@@ -1,6 +1,6 @@
 """The C library of kernels/transfer/native/: copies to and from the device, and commands."""
 
-from ctypes import c_int, c_int64, c_uint64, c_void_p
+from ctypes import c_int, c_int64, c_void_p
 from pathlib import Path
 from typing import Final
 
@@ -12,22 +12,11 @@ HOST_LIBRARY: Final = Library(
     name="host",
     folder=Path(__file__).parent / "native",
     source_names=("commands.c", "driver.c", "pieces.c", "stage.c"),
-    header_names=("driver.h", "pieces.h"),
+    header_names=("driver.h", "pieces.h", "stage.h"),
     links=("-ldl",),
     otherwise="CUDA itself copies pageable memory, which is slower",
     signatures={
         "open_stage": (c_void_p, (*(c_void_p,) * 4, c_int, c_int64)),
-        "request_copy": (
-            c_int64,
-            (
-                *(c_void_p, c_int, *(c_void_p,) * 3),
-                *(c_void_p, c_int64, c_int64),  # address, row and column stride
-                *(c_uint64, c_int64, c_int64),  # on the device: address, pitch, padding
-                *(c_int64, c_int64, c_int64),  # rows, columns, bytes of an element
-            ),
-        ),
-        "is_done": (c_int, (c_void_p, c_int, c_int64)),
-        "await_copy": (c_int, (c_void_p, c_int, c_int64)),
         "finish_stage": (c_int, (c_void_p,)),
         "abandon_copies": (None, (c_void_p,)),
         "close_stage": (None, (c_void_p,)),

@@ -1,4 +1,4 @@
-"""Transfers between host memory and the device, by CUDA itself."""
+"""Copies between host memory and the device by the driver, where there is no C library."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -19,66 +19,50 @@ _PACKED_BYTES: Final = 64 << 20
 Chosen."""
 
 
-class Transfers:
-    """Enqueues transfers of one direction in a stream of its own.
+def copy_in(matrix: Matrix, layout: Layout, stream: Any) -> None:
+    """Copy a matrix to the device.
 
     Args:
-        inwards: Whether they go to the device.
-
-    Attributes:
-        inwards: Likewise.
-        stream: CuPy's stream.
+        matrix: The matrix in host memory; any strides. It may be changed once the stream's work is
+            done.
+        layout: How it lies on the device; of the same shape.
+        stream: CuPy's stream of the copy.
     """
+    for part, part_layout in _cut(matrix, layout):
+        rows = part if has_adjacent_rows(part) else np.ascontiguousarray(part)
+        _enqueue(rows, part_layout, stream, _TO_DEVICE)
+        if rows is not part:
+            stream.synchronize()  # before the packed rows are freed
 
-    def __init__(self, *, inwards: bool) -> None:
-        import cupy
-        from cupy.cuda import runtime
 
-        self.inwards = inwards
-        self.stream: Any = cupy.cuda.Stream(non_blocking=True)
-        self._kind = _TO_DEVICE if inwards else _TO_HOST
-        self._copy, self._copy_rows = runtime.memcpyAsync, runtime.memcpy2DAsync
+def copy_out(matrix: Matrix, layout: Layout, stream: Any) -> None:
+    """Copy a matrix from the device, and wait for it; arguments as those of `copy_in`."""
+    for part, part_layout in _cut(matrix, layout):
+        rows = part if has_adjacent_rows(part) else np.empty(part.shape, part.dtype)
+        _enqueue(rows, part_layout, stream, _TO_HOST)
+        stream.synchronize()
+        if rows is not part:
+            part[...] = rows
 
-    def enqueue(self, layout: Layout, address: int, pitch_bytes: int) -> None:
-        """Enqueue the transfer of a matrix. Padding between the target's rows is not written.
 
-        Args:
-            layout: The matrix on the device.
-            address: Its first element in host memory, where elements of a row are adjacent.
-            pitch_bytes: Row stride there.
-        """
-        rows, row_bytes = layout.rows, layout.columns * layout.item_bytes
-        device_bytes = layout.leading_dimension * layout.item_bytes
-        ends = (address, pitch_bytes), (layout.pointer, device_bytes)
-        (source, from_bytes), (target, to_bytes) = ends if self.inwards else ends[::-1]
-        way = self._kind, self.stream.ptr
-        if rows == 1 or to_bytes == from_bytes == row_bytes:
-            self._copy(target, source, rows * row_bytes, *way)
-        elif max(to_bytes, from_bytes) > _MOST_PITCH_BYTES:
-            for row in range(rows):
-                self._copy(target + row * to_bytes, source + row * from_bytes, row_bytes, *way)
-        else:
-            self._copy_rows(target, to_bytes, source, from_bytes, row_bytes, rows, *way)
+def _enqueue(rows: Matrix, layout: Layout, stream: Any, kind: int) -> None:
+    """Enqueue the copy of a matrix whose rows' elements are adjacent."""
+    from cupy.cuda import runtime
 
-    def copy_pageable(self, matrix: Matrix, layout: Layout) -> None:
-        """Copy a matrix in pageable memory, which the driver does in the calling thread.
-
-        Args:
-            matrix: The matrix in host memory; any strides.
-            layout: How it lies on the device; of the same shape.
-        """
-        for part, part_layout in _cut(matrix, layout):
-            packs = not has_adjacent_rows(part)
-            rows = part
-            if packs:
-                rows = (
-                    np.ascontiguousarray(part) if self.inwards else np.empty(part.shape, part.dtype)
-                )
-            self.enqueue(part_layout, rows.ctypes.data, rows.strides[0])
-            if packs or not self.inwards:
-                self.stream.synchronize()  # before the packed rows are freed
-            if packs and not self.inwards:
-                part[...] = rows
+    address, pitch_bytes = rows.ctypes.data, rows.strides[0]
+    row_bytes = layout.columns * layout.item_bytes
+    device_bytes = layout.leading_dimension * layout.item_bytes
+    ends = (layout.pointer, device_bytes), (address, pitch_bytes)
+    (target, to_bytes), (source, from_bytes) = ends if kind == _TO_DEVICE else ends[::-1]
+    if layout.rows == 1 or to_bytes == from_bytes == row_bytes:
+        runtime.memcpyAsync(target, source, layout.rows * row_bytes, kind, stream.ptr)
+    elif max(to_bytes, from_bytes) > _MOST_PITCH_BYTES:
+        for row in range(layout.rows):
+            there, here = target + row * to_bytes, source + row * from_bytes
+            runtime.memcpyAsync(there, here, row_bytes, kind, stream.ptr)
+    else:
+        size = row_bytes, layout.rows
+        runtime.memcpy2DAsync(target, to_bytes, source, from_bytes, *size, kind, stream.ptr)
 
 
 def _cut(matrix: Matrix, layout: Layout) -> Iterator[tuple[Matrix, Layout]]:

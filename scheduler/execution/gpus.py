@@ -1,6 +1,5 @@
 """The GPUs of an executor: a pipeline and a thread for each, and what stays on them."""
 
-import threading
 from collections.abc import Sequence
 from concurrent.futures import wait
 from contextlib import AbstractContextManager
@@ -11,12 +10,14 @@ from typing import Any, Final
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.last_used import LastUsed
-from wavetrim.kernels.pipeline.direct_path import DirectProduct
+from wavetrim.kernels.pipeline.command_path import CROWDED_BYTES, CommandProduct
 from wavetrim.kernels.pipeline.host_product import NO_GPU_HOOKS, GpuHooks, GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.kernels.pipeline.team import Team, TeamPart
+from wavetrim.kernels.schedule.panels import take_whole
 from wavetrim.native.call_threads import CallThreads
+from wavetrim.scheduler.execution.prefault import LEAST_BYTES
 from wavetrim.scheduler.execution.product import (
     NOTHING,
     Matrix,
@@ -32,13 +33,6 @@ _KEPT: Final = 512
 
 _LEAST_RATE: Final = 1e9
 """Slowest link that the watchdog accepts, in bytes a second; chosen."""
-
-
-class _Caller(threading.local):
-    """The GPUs that the calling thread has used."""
-
-    def __init__(self) -> None:
-        self.positions: set[int] = set()
 
 
 class Gpus:
@@ -72,7 +66,6 @@ class Gpus:
             CallThreads(1, f"gpu-part-{position}") for position in range(len(devices))
         )
         self._watchdog = watchdog
-        self._caller = _Caller()
         self._teams = LastUsed[int, tuple[Plan, Team]](_KEPT)
 
     def watch(self, expected_seconds: float) -> AbstractContextManager[Watched | None]:
@@ -92,20 +85,35 @@ class Gpus:
         straight = self.pipelines[part.position].straight
         return straight.find(plan.spec, (problem.m, problem.n, problem.k), alpha, beta)
 
-    def find_product(self, plan: Plan, alpha: float) -> StraightProduct | DirectProduct | None:
+    def find_product(
+        self, plan: Plan, alpha: float, *, is_crowded: bool
+    ) -> StraightProduct | CommandProduct | None:
         """The product of a plan without the checks and notes that `Executor.run` makes.
 
-        None where it needs the host meanwhile, other GPUs or the CPU, or takes long.
+        None where it needs other GPUs or the CPU, takes long, or may need pages for C.
+
+        Args:
+            plan: The plan.
+            alpha: Factor of the product.
+            is_crowded: Whether other threads want the cores: the driver then copies pageable
+                operands.
         """
         if plan.is_straight:
             return self.find_straight(plan, alpha, beta=0.0)
-        pipeline = self.pipelines[plan.gpu_parts[0].position] if plan.is_gpu_alone else None
-        if pipeline is None or pipeline.direct is None or not plan.is_short or plan.sms is not None:
+        if not plan.is_gpu_alone or plan.sms is not None or not plan.is_short:
             return None
-        assert plan.spec is not None, "a plan with GPU rows names a kernel"
-        shape = plan.problem.m, plan.problem.n, plan.problem.k
-        cut = plan.gpu_parts[0].cut
-        return DirectProduct(pipeline, plan.spec, shape, cut, alpha=alpha, beta=0.0)
+        (part,), problem, spec = plan.gpu_parts, plan.problem, plan.spec
+        assert spec is not None, "a plan with GPU rows names a kernel"
+        pipeline, is_pageable = self.pipelines[part.position], problem.memory == "pageable"
+        is_staged = is_pageable and not (is_crowded and problem.operand_bytes < CROWDED_BYTES)
+        may_lack_pages = is_staged and problem.m * problem.c_row_bytes >= LEAST_BYTES
+        if pipeline.path is None or may_lack_pages:
+            return None
+        cut = part.cut if is_staged or not is_pageable else take_whole(part.problem)
+        shape = problem.m, problem.n, problem.k
+        return CommandProduct(
+            pipeline, spec, shape, cut, alpha=alpha, beta=0.0, is_staged=is_staged
+        )
 
     def find_team(self, plan: Plan) -> Team:
         """The GPUs of a plan as a team, kept for the plan's next product.
@@ -124,20 +132,10 @@ class Gpus:
         return team
 
     def compute_alone(self, product: PlannedProduct) -> GpuTimings:
-        """Compute all rows on one GPU, in the calling thread: another would take 0.1 ms longer.
-
-        cuBLAS creates a handle for each thread that uses it, which is slow. So a thread's first
-        product by cuBLAS runs in the GPU's thread.
-        """
-        spec, position = product.plan.spec, product.plan.gpu_parts[0].position
-        assert spec is not None, "a plan with GPU rows names a kernel"
-        if spec.is_cublas and position not in self._caller.positions:
-            self._caller.positions.add(position)
-            return self.threads[position].submit(self._multiply_alone, product, position).result()
-        return self._multiply_alone(product, position)
-
-    def _multiply_alone(self, product: PlannedProduct, position: int) -> GpuTimings:
-        plan, pipeline = product.plan, self.pipelines[position]
+        """Compute all rows on one GPU, in the calling thread: another would take 0.1 ms longer."""
+        plan = product.plan
+        position = plan.gpu_parts[0].position
+        pipeline = self.pipelines[position]
         with self.watch(plan.uncorrected.total_seconds) as watched:
             hooks = _find_gpu_hooks(product, None if plan.is_short else watched)
             rows = product.take_gpu_rows(hooks, pipeline.residents.use(product.b_key))

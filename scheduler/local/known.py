@@ -125,7 +125,8 @@ class KnownProducts:
 
     def keep_plan(self, kind: ProductKind, plan: Plan) -> None:
         """Let a plan, which has run, divide the next products of a kind."""
-        product = self._planned.executor.gpus.find_product(plan, kind.alpha)
+        is_crowded = kind.condition not in (None, "quiet")
+        product = self._planned.executor.gpus.find_product(plan, kind.alpha, is_crowded=is_crowded)
         if product is not None:
             self._ways.keep(kind, partial(self._planned.run_alone, product.run))
         elif not (kind.is_pinned and plan.f):  # a CPU part depends on who has the cores

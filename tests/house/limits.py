@@ -10,7 +10,7 @@ ROOM_LINES: Final = {
     "cpu, native": 3_876,
     "deploy": 952,
     "docs": 1_520,
-    "kernels": 11_160,
+    "kernels": 10_873,
     "lab": 4_795,
     "page": 5_230,
     "scheduler": 10_812,

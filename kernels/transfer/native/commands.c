@@ -2,14 +2,23 @@
 // would take longer to make these calls than the GPU takes for a small product.
 //
 // The calling thread calls the driver, in the binding's context; then it gets its own context back.
+//
+// Pageable memory is copied by a stage. Its threads enqueue the transfers of the first and the third queue and the
+// events around them, so an event of theirs is recorded once its copy is done. Whoever waits for such an event
+// awaits the copy first: for CUDA, an event that was never recorded has passed.
 #include "driver.h"
+#include "stage.h"
 
 #include <stdint.h>
 
 // As in kernels/gemm/prepared.py.
-enum { LAUNCH, CLEAR, MULTIPLY, COPY_IN, COPY_OUT, RECORD, WAIT, COPY_BETWEEN, WAIT_FOR_PEER };
+enum {
+    LAUNCH, CLEAR, MULTIPLY, COPY_IN, COPY_OUT, RECORD, WAIT, COPY_BETWEEN, WAIT_FOR_PEER, STAGE_IN, STAGE_OUT
+};
 
-enum { OPERANDS = 3, QUEUES = 4, WORDS = 7 };  // as in kernels/pipeline/submission.py and commands.py
+enum { OPERANDS = 3, QUEUES = 4, WORDS = 9 };  // as in kernels/pipeline/submission.py and commands.py
+enum { QUEUE_IN, QUEUE_COMPUTE, QUEUE_OUT };  // likewise
+enum { OUT_OF_MEMORY = 2 };  // CUDA_ERROR_OUT_OF_MEMORY
 
 typedef struct {
     int64_t kind;
@@ -33,9 +42,20 @@ typedef struct {
     void* const* const* peers;  // the events of each GPU of an exchange
     void* handles[2];  // of cuBLAS, in the stream of its commands: for longer types, and for those of 16 bits
     Multiply multiply;
-    char* hosts[OPERANDS];  // first elements of A, B, C in page-locked memory
+    char* hosts[OPERANDS];  // first elements of A, B, C in host memory
     int64_t pitches[OPERANDS];  // bytes from row to row there
+    int64_t strides[OPERANDS];  // bytes from element to element of a row, for staged copies
+    Stage* stage;  // NULL if no copy is staged
+    int64_t* requests;  // of each event, the stage's copy that records it: its number, below 0 if outwards; else 0
 } Binding;
+
+// Copies of one step in one direction, gathered until the event after them is known.
+typedef struct {
+    MatrixCopy copies[OPERANDS];
+    int count;
+    void* after;  // event that they wait for; NULL for none
+    void* start;  // event before them; NULL for none
+} Gathered;
 
 // Padding between rows is not written: it may be another part of the same rows.
 static int copy_in(const int64_t* words, const Binding* binding, void* stream)
@@ -60,12 +80,12 @@ static int copy_out(const int64_t* words, const Binding* binding, void* stream)
     return copy_rows(&copy, stream);
 }
 
-// From another GPU's memory, with the same pitch.
+// Within a GPU's memory, or from another GPU's.
 static int copy_between(const int64_t* words, void* stream)
 {
     const Copy2D copy = {
         .source_kind = ON_DEVICE, .source_device = words[0], .source_pitch = words[4],
-        .target_kind = ON_DEVICE, .target_device = words[1], .target_pitch = words[4],
+        .target_kind = ON_DEVICE, .target_device = words[1], .target_pitch = words[5],
         .row_bytes = words[3], .rows = words[2],
     };
     return copy_rows(&copy, stream);
@@ -104,6 +124,105 @@ static int submit(const Command* command, const Binding* binding)
     }
 }
 
+// Enqueue what precedes copies: the wait, and the event before them.
+static int begin_copies(Gathered* gathered, void* stream)
+{
+    int status = 0;
+    if (gathered->after != NULL) status = driver.await_in_stream(stream, gathered->after, 0);
+    if (status == 0 && gathered->start != NULL) status = driver.record_event(gathered->start, stream);
+    gathered->after = gathered->start = NULL;
+    return status;
+}
+
+static void gather(const int64_t* words, const Binding* binding, int inwards, Gathered* gathered)
+{
+    const int64_t operand = words[0], rows = words[3], columns = words[4], item = words[8];
+    const int64_t row = binding->pitches[operand], column = columns == 1 ? item : binding->strides[operand];
+    gathered->copies[gathered->count++] = (MatrixCopy){
+        .host = binding->hosts[operand] + words[1] * row + words[2] * binding->strides[operand],
+        .host_row = rows == 1 ? columns * column : row, .host_column = column, .device = words[5],
+        .device_pitch = words[6], .padding = words[7], .rows = rows, .columns = columns, .item = item,
+        .inwards = inwards,
+    };
+}
+
+// Ask the stage for the gathered copies, after which it records `event`.
+static int request_gathered(Gathered* gathered, const Binding* binding, int64_t event)
+{
+    const int inwards = gathered->copies[0].inwards;
+    const int64_t number = request_copies(
+        binding->stage, gathered->copies, gathered->count, gathered->after, gathered->start,
+        binding->events[event]);
+    binding->requests[event] = inwards ? number : -number;
+    *gathered = (Gathered){.count = 0};
+    return number == 0 ? OUT_OF_MEMORY : 0;
+}
+
+// Wait until an event is recorded, if the stage records it.
+static int await_request(const Binding* binding, int64_t event)
+{
+    const int64_t number = binding->requests[event];
+    if (number == 0) return 0;
+    return await_copy(binding->stage, number > 0, number > 0 ? number : -number);
+}
+
+// An event before copies is only noted: who copies will record it.
+static int record_around_copies(const Command* command, const Binding* binding, Gathered* gathered, int copied)
+{
+    const int64_t event = command->words[0];
+    binding->requests[event] = 0;
+    if (gathered->count > 0) return request_gathered(gathered, binding, event);
+    if (copied) return driver.record_event(binding->events[event], binding->streams[command->queue]);
+    gathered->start = binding->events[event];
+    return 0;
+}
+
+static int wait_before_copies(const Command* command, const Binding* binding, Gathered* gathered)
+{
+    const int64_t event = command->words[0];
+    if (binding->requests[event] != 0) return await_request(binding, event);
+    const int status = begin_copies(gathered, binding->streams[command->queue]);  // an earlier wait
+    gathered->after = binding->events[event];
+    return status;
+}
+
+// Submit a command of a product with staged copies.
+//
+// copied: whether the command before it in its queue was a copy.
+static int submit_staged(const Command* command, const Binding* binding, Gathered* gathered, int copied)
+{
+    void* const stream = binding->streams[command->queue];
+    int status = 0;
+    switch (command->kind) {
+    case STAGE_IN:
+    case STAGE_OUT: gather(command->words, binding, command->kind == STAGE_IN, gathered); return 0;
+    case COPY_IN:
+    case COPY_OUT: status = begin_copies(gathered, stream); break;
+    case RECORD:
+        if (command->queue != QUEUE_COMPUTE) return record_around_copies(command, binding, gathered, copied);
+        binding->requests[command->words[0]] = 0;
+        break;
+    case WAIT:
+        if (command->queue != QUEUE_COMPUTE) return wait_before_copies(command, binding, gathered);
+        status = await_request(binding, command->words[0]);
+        break;
+    default: break;
+    }
+    return status != 0 ? status : submit(command, binding);
+}
+
+static int submit_all_staged(const Command* commands, int64_t count, const Binding* binding)
+{
+    Gathered gathered[QUEUES] = {{.count = 0}};
+    int copied[QUEUES] = {0};
+    int status = 0;
+    for (const Command* one = commands; one < commands + count && status == 0; ++one) {
+        status = submit_staged(one, binding, &gathered[one->queue], copied[one->queue]);
+        copied[one->queue] = one->kind == COPY_IN || one->kind == COPY_OUT;
+    }
+    return status;
+}
+
 static int await(void* event, int awake)
 {
     const Moment begin = read_moment();
@@ -115,11 +234,22 @@ static int await(void* event, int awake)
     return status;
 }
 
-static int run(const Command* commands, int64_t count, const Binding* binding, int64_t event, int awake)
+static int submit_all(const Command* commands, int64_t count, const Binding* binding)
 {
     int status = 0;
+    if (binding->stage != NULL) return submit_all_staged(commands, count, binding);
     for (int64_t i = 0; i < count && status == 0; ++i) status = submit(&commands[i], binding);
-    return status != 0 || event < 0 ? status : await(binding->events[event], awake);
+    return status;
+}
+
+static int run(const Command* commands, int64_t count, const Binding* binding, int64_t event, int awake)
+{
+    const int status = submit_all(commands, count, binding);
+    if (status != 0 || event < 0) return status;
+    const int64_t request = binding->stage == NULL ? 0 : binding->requests[event];
+    if (request < 0) return await_request(binding, event);  // all bytes have arrived
+    const int requested = request > 0 ? await_request(binding, event) : 0;
+    return requested != 0 ? requested : await(binding->events[event], awake);
 }
 
 // Make the binding's context the thread's current one, if it is not; `before` gets the earlier one.
@@ -169,6 +299,7 @@ typedef struct {
 static void bind(const Program* one, char* const* hosts, const int64_t* pitches, void* const* const* peers)
 {
     Binding* binding = one->binding;
+    binding->stage = NULL;
     const int64_t row = one->first_row, left = one->left_bytes;
     const int64_t offsets[OPERANDS] = {row * pitches[0], left, row * pitches[2] + left};  // of A, B, C
     for (int operand = 0; operand < OPERANDS; ++operand) {

@@ -12,8 +12,9 @@
 // the driver.
 //
 // Only one thread at a time may call a stage, in the context that it was opened in.
+#include "stage.h"
+
 #include "driver.h"
-#include "pieces.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -23,12 +24,13 @@ enum {
     BATCH = 4,  // most transfers enqueued between two locks of the stage; chosen
 };
 
-// A matrix to copy, and the events around its transfers.
+// Matrices to copy, and the events around their transfers.
 typedef struct Request {
-    MatrixCopy copy;
+    MatrixCopy matrices[MOST_MATRICES];
+    int64_t pieces;  // of all matrices, one after the other
     void* after;  // event to wait for; NULL for none
-    void* start;  // event to record before the transfers
-    void* end;  // event to record after the transfers
+    void* start;  // event to record before the transfers; NULL for none
+    void* end;  // event to record after the transfers; NULL for none
     atomic_int entered;  // whether the wait and the start event are in the stream
     int64_t sent;  // pieces whose transfer is in the stream, for the thread that enqueues
     int waited;  // whether `after` is known to have passed
@@ -66,7 +68,7 @@ typedef struct {
     _Atomic int64_t done;  // number of requests done; they end in order
 } Way;
 
-typedef struct {
+struct Stage {
     Task task;  // first, because helpers get its address
     Pool* pool;
     void* context;
@@ -79,13 +81,21 @@ typedef struct {
     int stopping;
     int status;  // the first error, a CUresult
     atomic_int failed;
-} Stage;
+};
 
 // What a thread does: copy between a slab and the caller's memory, or enqueue transfers from the device.
 typedef struct {
     Slab* slab;  // NULL to enqueue
     int inwards;
 } Job;
+
+// The matrix of a piece; `piece` becomes its index in that matrix.
+static const MatrixCopy* find_matrix(const Request* request, int64_t* piece)
+{
+    const MatrixCopy* matrix = request->matrices;
+    while (*piece >= matrix->pieces) *piece -= matrix++->pieces;
+    return matrix;
+}
 
 // Remember the first error. With the lock.
 static void note_failure(Stage* stage, int status)
@@ -121,7 +131,7 @@ static int query_unlocked(Stage* stage, void* event)
 static Request* find_open(Way* way)
 {
     Request* request = way->first;
-    while (request != NULL && request->begun == request->copy.pieces) request = request->next;
+    while (request != NULL && request->begun == request->pieces) request = request->next;
     return request;
 }
 
@@ -176,7 +186,7 @@ static int may_enter(Way* way, const Request* request)
 {
     if (!needs_wait(request)) return 1;
     const Request* earlier = way->first;
-    while (earlier != request && earlier->enqueued == earlier->copy.pieces) earlier = earlier->next;
+    while (earlier != request && earlier->enqueued == earlier->pieces) earlier = earlier->next;
     return earlier == request;
 }
 
@@ -225,7 +235,7 @@ static int has_jobs(Stage* stage)
 {
     Way* const in = &stage->ways[1];
     if (find_slab(&stage->ways[0], ARRIVED) != NULL) return 1;
-    return in->first != NULL && in->last->begun < in->last->copy.pieces && find_slab(in, SPARE) != NULL;
+    return in->first != NULL && in->last->begun < in->last->pieces && find_slab(in, SPARE) != NULL;
 }
 
 static int take_job(Stage* stage, Job* job)
@@ -243,7 +253,7 @@ static int take_job(Stage* stage, Job* job)
 static void drop_done(Way* way, int inwards)
 {
     for (Request* first; (first = way->first) != NULL;) {
-        if ((inwards ? first->enqueued : first->emptied) < first->copy.pieces) return;
+        if ((inwards ? first->enqueued : first->emptied) < first->pieces) return;
         way->first = first->next;
         free(first);
         atomic_fetch_add(&way->done, 1);
@@ -271,10 +281,12 @@ static int send_slab(Way* way, Slab* slab)
     int status = 0;
     if (!atomic_exchange(&request->entered, 1)) {
         if (request->after != NULL) status = driver.await_in_stream(way->stream, request->after, 0);
-        if (status == 0) status = driver.record_event(request->start, way->stream);
+        if (status == 0 && request->start != NULL) status = driver.record_event(request->start, way->stream);
     }
-    if (status == 0) status = transfer_piece(&request->copy, slab->piece, slab->memory, way->stream);
-    if (status == 0 && ++request->sent == request->copy.pieces) {
+    int64_t piece = slab->piece;
+    const MatrixCopy* const matrix = find_matrix(request, &piece);
+    if (status == 0) status = transfer_piece(matrix, piece, slab->memory, way->stream);
+    if (status == 0 && ++request->sent == request->pieces && request->end != NULL) {
         status = driver.record_event(request->end, way->stream);
     }
     return status;
@@ -324,7 +336,11 @@ static void do_job(Stage* stage, const Job* job)
 {
     Slab* const slab = job->slab;
     Way* const way = &stage->ways[job->inwards];
-    if (slab != NULL) copy_piece(&slab->request->copy, slab->piece, slab->memory);
+    if (slab != NULL) {
+        int64_t piece = slab->piece;
+        const MatrixCopy* const matrix = find_matrix(slab->request, &piece);
+        copy_piece(matrix, piece, slab->memory);
+    }
     lock(stage);
     if (slab == NULL) {
         enqueue_ready(stage, way);
@@ -377,26 +393,18 @@ static void help_stage(Task* task)
     atomic_fetch_sub(&stage->helping, 1);
 }
 
-// Queue a copy; returns its number in its direction, from 1, or 0 without memory. To the device it is done when
-// all transfers are enqueued, to the host when all bytes have arrived. Matrix and events must live until then.
-//
-// padding: as in `MatrixCopy`.
-EXPORTED int64_t request_copy(
-    Stage* stage, int inwards, void* after, void* start, void* end, char* host, int64_t host_row,
-    int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t padding, int64_t rows,
-    int64_t columns, int64_t item)
+int64_t request_copies(
+    Stage* stage, const MatrixCopy* matrices, int count, void* after, void* start, void* end)
 {
+    const int inwards = matrices[0].inwards;
     Request* const request = calloc(1, sizeof(Request));
     if (request == NULL) return 0;
-    *request = (Request){
-        .copy = {
-            .host = host, .host_row = host_row, .host_column = host_column, .device = device,
-            .device_pitch = device_pitch, .padding = padding, .rows = rows, .columns = columns, .item = item,
-            .inwards = inwards,
-        },
-        .after = after, .start = start, .end = end,
-    };
-    cut_matrix(&request->copy, stage->slab_bytes);
+    *request = (Request){.after = after, .start = start, .end = end};
+    for (int i = 0; i < count; ++i) {
+        request->matrices[i] = matrices[i];
+        cut_matrix(&request->matrices[i], stage->slab_bytes);
+        request->pieces += request->matrices[i].pieces;
+    }
     Way* const way = &stage->ways[inwards];
     if (stage->began == 0) stage->began = read_clock();
     lock(stage);
@@ -409,15 +417,8 @@ EXPORTED int64_t request_copy(
     return number;
 }
 
-// Whether a request is done, or one has failed.
-EXPORTED int is_done(Stage* stage, int inwards, int64_t number)
-{
-    return atomic_load(&stage->ways[inwards].done) >= number || atomic_load(&stage->failed);
-}
-
-// Wait until a request is done: returns 0, or the first error of any. The caller helps only if no other thread
-// copies, or on a crowded machine: while it copies it launches no kernels.
-EXPORTED int await_copy(Stage* stage, int inwards, int64_t number)
+// The caller helps only if no other thread copies, or on a crowded machine: while it copies it launches no kernels.
+int await_copy(Stage* stage, int inwards, int64_t number)
 {
     const struct timespec nap = {0, NAP_NANOSECONDS};
     Way* const way = &stage->ways[inwards];

@@ -79,18 +79,19 @@ class Device:
             adds = self._reads_c or not placed.step.first
             c[...] = c + a @ b if adds else a @ b
         elif kind == CommandKind.COPY_BETWEEN:
-            source, target, rows, row_bytes, pitch_bytes = words[:5]
+            source, target, rows, row_bytes, pitch_bytes, _ = words[:6]
             item_bytes = self._hosts[0].itemsize
             shape = rows, row_bytes // item_bytes, pitch_bytes // item_bytes, item_bytes
             self.view(Layout(target, *shape))[...] = self.view(Layout(source, *shape))
-        elif kind in (CommandKind.COPY_IN, CommandKind.COPY_OUT):
-            operand, top, left_bytes, rows, row_bytes, pointer, pitch_bytes = words
+        elif kind not in (CommandKind.WAIT, CommandKind.WAIT_FOR_PEER):
+            operand, top, left, rows, columns, pointer, pitch_bytes, *_ = words
             host = self._hosts[operand]
-            left, columns = left_bytes // host.itemsize, row_bytes // host.itemsize
+            if kind in (CommandKind.COPY_IN, CommandKind.COPY_OUT):  # these are counted in bytes
+                left, columns = left // host.itemsize, columns // host.itemsize
             part = host[top : top + rows, left : left + columns]
             pitch = pitch_bytes // host.itemsize
             device = self.view(Layout(pointer, rows, columns, pitch, host.itemsize))
-            if kind == CommandKind.COPY_IN:
+            if kind in (CommandKind.COPY_IN, CommandKind.STAGE_IN):
                 device[...] = part
             else:
                 part[...] = device
@@ -123,9 +124,11 @@ def draw_problem(problem: PanelProblem, seed: int) -> tuple[PanelProblem, NDArra
 @settings(max_examples=30)
 @given(
     problem=problems, cut=cuts, budget=budgets, reads_c=st.booleans(), seed=st.integers(0, 999),
-    timed=st.sampled_from(Timed),
+    timed=st.sampled_from(Timed), staged=st.tuples(*3 * [st.booleans()]),
 )  # fmt: skip
-def test_every_order_of_the_queues_gives_the_product(problem, cut, budget, reads_c, seed, timed):
+def test_every_order_of_the_queues_gives_the_product(
+    problem, cut, budget, reads_c, seed, timed, staged
+):
     problem, a, b, c = draw_problem(problem, seed)
     plan = cut_steps(problem, cut, budget)
     memory = np.full(plan.buffers.total_bytes, STALE, np.uint8)
@@ -137,7 +140,9 @@ def test_every_order_of_the_queues_gives_the_product(problem, cut, budget, reads
         resident = Layout(there.ctypes.data, k, n, there.shape[1], b.itemsize)
     steps = lay_out_steps(plan, memory.ctypes.data, resident)
     calls = [(StepCall(number),) for number in range(len(steps))]
-    buffer = Recorder(steps, calls, reads_c=reads_c, timed=timed).record("test")
+    recorder = Recorder(steps, calls, reads_c=reads_c, timed=timed, staged=staged)
+    buffer = recorder.record("test")
+    assert len(buffer.ends) == len(steps) + any(staged)
     hosts = [a, np.full_like(b, 77) if problem.b_resident else b, c]
     device = Device(steps, hosts, reads_c=reads_c)
     device.enqueue(buffer)

@@ -1,6 +1,6 @@
 // Uses several stages of one pool at once, for the sanitizers. Its libcuda.so.1 is lazy_driver.c. Exits with 1 if an
 // element is wrong.
-#include "../../../native/pool.h"
+#include "../../../kernels/transfer/native/stage.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,15 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Stage Stage;
 Stage* open_stage(
     Pool* pool, void* in_stream, void* out_stream, char* memory, int slabs, int64_t slab_bytes);
-int64_t request_copy(
-    Stage* stage, int inwards, void* after, void* start, void* end, char* host,
-    int64_t host_row, int64_t host_column, unsigned long long device, int64_t device_pitch, int64_t padding,
-    int64_t rows, int64_t columns, int64_t item);
-int is_done(Stage* stage, int inwards, int64_t number);
-int await_copy(Stage* stage, int inwards, int64_t number);
 int finish_stage(Stage* stage);
 void abandon_copies(Stage* stage);
 void close_stage(Stage* stage);
@@ -55,10 +48,13 @@ static int32_t* make_matrix(int32_t seed, int pitch)
 
 static int64_t ask(Stage* stage, int inwards, int pads, void* const* events, int32_t* host, int32_t* device)
 {
-    return request_copy(
-        stage, inwards, events[0], events[1], events[2], (char*)host, COLUMNS * ITEM, ITEM,
-        (unsigned long long)(uintptr_t)device, PITCH * ITEM, pads ? (PITCH - COLUMNS) * ITEM : 0, ROWS, COLUMNS,
-        ITEM);
+    const MatrixCopy copy = {
+        .host = (char*)host, .host_row = COLUMNS * ITEM, .host_column = ITEM,
+        .device = (unsigned long long)(uintptr_t)device, .device_pitch = PITCH * ITEM,
+        .padding = pads ? (PITCH - COLUMNS) * ITEM : 0, .rows = ROWS, .columns = COLUMNS, .item = ITEM,
+        .inwards = inwards,
+    };
+    return request_copies(stage, &copy, 1, events[0], events[1], events[2]);
 }
 
 // Copies in and out through a stage; then abandons some copies.
@@ -71,9 +67,9 @@ static void walk_often(Stage* stage, void* const* events, int32_t seed)
     for (int i = 0; i < SEVERAL; ++i) targets[i] = make_matrix(-4, COLUMNS);
     for (int round = 0; round < ROUNDS; ++round) {
         const int64_t first = ask(stage, 1, round % 2, events, source, device);
-        expect(await_copy(stage, 1, first) == 0 && is_done(stage, 1, first), "a copy to the device fails");
+        expect(await_copy(stage, 1, first) == 0, "a copy to the device fails");
         const int64_t last = ask(stage, 0, round % 2, events, target, device);
-        expect(await_copy(stage, 0, last) == 0 && is_done(stage, 0, last), "a copy from the device fails");
+        expect(await_copy(stage, 0, last) == 0, "a copy from the device fails");
         expect(finish_stage(stage) == 0, "a stage fails");
         expect(memcmp(target, source, sizeof(int32_t) * ROWS * COLUMNS) == 0, "elements change on the way");
         memset(target, 0, sizeof(int32_t) * ROWS * COLUMNS);

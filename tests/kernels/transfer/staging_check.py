@@ -19,10 +19,9 @@ from tests.processes import wait_until
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import CommandKind, pack_arguments
 from wavetrim.kernels.pipeline.submission import Binding
-from wavetrim.kernels.transfer import native_stage
-from wavetrim.kernels.transfer.copies import PendingCopy
+from wavetrim.kernels.transfer import stage as stages
 from wavetrim.kernels.transfer.host_library import open_copiers
-from wavetrim.kernels.transfer.native_stage import CopyRequest, NativeStage
+from wavetrim.kernels.transfer.stage import Stage
 from wavetrim.native.pool import ThreadPool
 
 SHAPES = ((1, 1), (3, 5), (1, 1_100_001), (2_100_000, 1), (1031, 1033), (3, 700_001))
@@ -67,6 +66,57 @@ class Event:
         self.ptr = self._memory.value
 
 
+class Copy:
+    """A copy that a stage makes, asked for by commands.
+
+    Args:
+        stage: The stage.
+        driver: Makes events.
+        matrix: The matrix in host memory.
+        layout: How it lies on the device.
+        inwards: Whether it is copied to the device.
+    """
+
+    def __init__(
+        self, stage: Stage, driver: ctypes.CDLL, matrix: Any, layout: Layout, *, inwards: bool
+    ) -> None:
+        self._library, self._kept = stage._library, matrix
+        self._events = (ctypes.c_void_p * 2)(Event(driver).ptr, Event(driver).ptr)
+        self._requests = np.zeros(2, np.int64)
+        binding = self._binding = Binding(
+            events=ctypes.addressof(self._events),
+            stage=stage.address,
+            requests=self._requests.ctypes.data,
+        )
+        context = ctypes.c_void_p()
+        driver.cuCtxGetCurrent(ctypes.byref(context))
+        binding.context = context.value
+        binding.hosts[:] = [0, matrix.ctypes.data, 0]
+        binding.pitches[:], binding.strides[:] = ([0, one, 0] for one in matrix.strides)
+        kind, item = (CommandKind.STAGE_IN if inwards else CommandKind.STAGE_OUT), layout.item_bytes
+        on_device = layout.pointer, layout.leading_dimension * item, layout.padding * item
+        queue = 0 if inwards else 2
+        commands = (
+            (CommandKind.RECORD, queue, 0),
+            (kind, queue, 1, 0, 0, *matrix.shape, *on_device, item),
+            (CommandKind.RECORD, queue, 1),
+        )
+        self._words = np.array([(*one, *(0,) * (11 - len(one))) for one in commands], np.int64)
+        assert self._run(len(commands), -1) == 0
+
+    def await_end(self) -> None:
+        """Wait for it; raise what stopped it."""
+        status = self._run(0, 1)
+        if status:
+            raise Refusal(status)
+
+    def _run(self, count: int, event: int) -> int:
+        address = ctypes.addressof(self._binding)
+        words = self._words.ctypes.data
+        status: int = self._library.run_commands(words, count, address, event, 0)
+        return status
+
+
 class Caller:
     """Asks a stage for copies, and waits for them.
 
@@ -75,16 +125,13 @@ class Caller:
         driver: Makes events.
     """
 
-    def __init__(self, stage: NativeStage, driver: ctypes.CDLL) -> None:
+    def __init__(self, stage: Stage, driver: ctypes.CDLL) -> None:
         self._stage = stage
         self._driver = driver
 
     def copy(self, matrix: Any, place: Layout, *, inwards: bool) -> None:
         """Copy, and wait until the copy is over."""
-        start, end = Event(self._driver), Event(self._driver)
-        walk = self._stage.send(CopyRequest(matrix, place, inwards, None, start, end))
-        walk.result()
-        assert walk.done()
+        Copy(self._stage, self._driver, matrix, place, inwards=inwards).await_end()
         self._stage.finish()
 
 
@@ -124,36 +171,32 @@ def check_parts(caller: Caller, widths: Sequence[int]) -> None:
     assert np.array_equal(back, source), widths
 
 
-def check_failure(stage: NativeStage, driver: ctypes.CDLL) -> None:
+def check_failure(stage: Stage, driver: ctypes.CDLL) -> None:
     """After a refusal by the driver every later copy fails, until the stage is abandoned."""
     matrix = np.ones((3, 5), np.float32)
     place = Layout(matrix.ctypes.data, 3, 5, 5, 4)
-    events = Event(driver), Event(driver)
     driver.refuse(1)
-    refused = [stage.send(CopyRequest(matrix, place, True, None, *events)) for _ in range(3)]
-    for walk in refused:
+    refused = [Copy(stage, driver, matrix, place, inwards=True) for _ in range(3)]
+    for copy in refused:
         with pytest.raises(Refusal, match="1"):
-            walk.result()
+            copy.await_end()
     driver.refuse(0)
     stage.abandon()
     Caller(stage, driver).copy(matrix, place, inwards=True)
 
 
-def check_lost_context(stage: NativeStage, driver: ctypes.CDLL) -> None:
+def check_lost_context(stage: Stage, driver: ctypes.CDLL) -> None:
     """Where everything fails, nothing waits forever, not even for copies under way."""
     matrix = np.ones((1500, 1500), np.float32)
     device = np.zeros_like(matrix)
     place = Layout(device.ctypes.data, 1500, 1500, 1500, 4)
-    events = Event(driver), Event(driver)
     for inwards in (True, False):
-        request = CopyRequest(matrix, place, inwards, None, *events)
-        underway = stage.send(CopyRequest(matrix, place, True, None, *events))
-        underway.result()
+        underway = Copy(stage, driver, matrix, place, inwards=True)
+        underway.await_end()
         driver.fail(700)
-        failed = stage.send(request)
+        failed = Copy(stage, driver, matrix, place, inwards=inwards)
         with pytest.raises(Refusal, match="700"):
-            failed.result()
-        assert failed.done()
+            failed.await_end()
         with pytest.raises(Refusal, match="700"):
             stage.finish()
         stage.abandon()
@@ -161,39 +204,37 @@ def check_lost_context(stage: NativeStage, driver: ctypes.CDLL) -> None:
         stage.finish()
 
 
-def check_dropping(stage: NativeStage, driver: ctypes.CDLL) -> None:
+def check_dropping(stage: Stage, driver: ctypes.CDLL) -> None:
     """Abandoned copies are done, begun or not; then the stage works again."""
     values = np.random.default_rng(1).random((3000, 1500), np.float32)
     device = np.zeros_like(values)
     place = Layout(device.ctypes.data, 3000, 1500, 1500, 4)
-    events = Event(driver), Event(driver)
-    request = CopyRequest(values, place, True, None, *events)
-    walks = [stage.send(request) for _ in range(50)]
+    copies = [Copy(stage, driver, values, place, inwards=True) for _ in range(50)]
     stage.abandon()
-    assert all(walk.done() for walk in walks)
+    for copy in copies:
+        copy.await_end()
     Caller(stage, driver).copy(values, place, inwards=True)
     assert np.array_equal(device, values)
 
 
 def send_out(
-    stage: NativeStage, driver: ctypes.CDLL, sizes: Sequence[int]
-) -> list[tuple[Any, Any, PendingCopy]]:
+    stage: Stage, driver: ctypes.CDLL, sizes: Sequence[int]
+) -> list[tuple[Any, Any, Copy]]:
     """Request copies of square matrices; returns each on the device, its target and its copy."""
     sent = []
     for value, size in enumerate(sizes):
         device = np.full((size, size), value, np.float32)
         matrix = np.full_like(device, -1)
         place = Layout(device.ctypes.data, size, size, size, 4)
-        request = CopyRequest(matrix, place, False, None, Event(driver), Event(driver))
-        sent.append((device, matrix, stage.send(request)))
+        sent.append((device, matrix, Copy(stage, driver, matrix, place, inwards=False)))
     return sent
 
 
-def check_queue(stage: NativeStage, driver: ctypes.CDLL) -> None:
+def check_queue(stage: Stage, driver: ctypes.CDLL) -> None:
     """Transfers run ahead into the next matrices, and each matrix gets its own elements."""
     sent = send_out(stage, driver, [3, 1500, 700, 2500, 1, 1024, 1025, 2000] * 3)
-    for device, matrix, walk in sent:
-        walk.result()
+    for device, matrix, copy in sent:
+        copy.await_end()
         assert np.array_equal(device, matrix)
     stage.finish()
     driver.hold(1)
@@ -201,12 +242,12 @@ def check_queue(stage: NativeStage, driver: ctypes.CDLL) -> None:
     eight_pieces, one_piece = send_out(stage, driver, [700, 5])
     wait_until(lambda: driver.count_copies() == before + 9)
     driver.hold(0)
-    eight_pieces[2].result()
-    one_piece[2].result()
+    eight_pieces[2].await_end()
+    one_piece[2].await_end()
     stage.finish()
 
 
-def check_queue_that_ends(stage: NativeStage, driver: ctypes.CDLL) -> None:
+def check_queue_that_ends(stage: Stage, driver: ctypes.CDLL) -> None:
     """After failed or dropped copies, slabs with transfers that ran ahead are reused."""
     for _ in range(5):
         driver.hold(1)
@@ -214,7 +255,7 @@ def check_queue_that_ends(stage: NativeStage, driver: ctypes.CDLL) -> None:
         driver.fail(700)
         driver.hold(0)
         with pytest.raises(Refusal, match="700"):
-            sent[-1][2].result()
+            sent[-1][2].await_end()
         stage.abandon()
         driver.fail(0)
         driver.hold(1)
@@ -223,19 +264,12 @@ def check_queue_that_ends(stage: NativeStage, driver: ctypes.CDLL) -> None:
         ending.start()
         driver.hold(0)
         ending.join()
-        for device, matrix, walk in send_out(stage, driver, [1400, 5, 2500, 5]):
-            walk.result()
+        for device, matrix, copy in send_out(stage, driver, [1400, 5, 2500, 5]):
+            copy.await_end()
             assert np.array_equal(device, matrix)
         stage.finish()
-        assert all(walk.done() for _, _, walk in dropped)
-
-
-def check_closed(stage: NativeStage, walk: PendingCopy) -> None:
-    """A closed stage and its copies refuse calls; closing again does nothing."""
-    stage.close()
-    for call in (stage.finish, stage.abandon, walk.done, walk.result):
-        with pytest.raises(RuntimeError, match="closed"):
-            call()
+        for _, _, copy in dropped:
+            copy.await_end()
 
 
 def check_commands(pool: ThreadPool, driver: ctypes.CDLL, columns: int) -> None:
@@ -267,7 +301,7 @@ def check_commands(pool: ThreadPool, driver: ctypes.CDLL, columns: int) -> None:
         (kind.CLEAR, 1, second, device[1].nbytes),
         (kind.RECORD, 0, 1),
     ]
-    words = np.array([(*one, *(0,) * (9 - len(one))) for one in commands], np.int64)
+    words = np.array([(*one, *(0,) * (11 - len(one))) for one in commands], np.int64)
 
     def run(*how: int) -> int:
         address = ctypes.addressof(binding)
@@ -292,9 +326,9 @@ def check_commands(pool: ThreadPool, driver: ctypes.CDLL, columns: int) -> None:
 def check_no_memory(pool: ThreadPool) -> None:
     """Without memory for slabs there is no stage."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native_stage, "_allocate_slabs", lambda _: refuse(2))
+        patch.setattr(stages, "_allocate_slabs", lambda _: refuse(2))
         with pytest.raises(Refusal, match="2"):
-            NativeStage(pool, Stream(), Stream())
+            Stage(pool, Stream(), Stream())
 
 
 class Refusal(Exception):
@@ -310,14 +344,14 @@ def main() -> None:
     """Run the checks."""
     driver = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
     memory = HostMemory()
-    native_stage._allocate_slabs = memory.allocate
-    native_stage._free_slabs = memory.free
-    native_stage._raise = refuse  # type: ignore[assignment]
+    stages._allocate_slabs = memory.allocate
+    stages._free_slabs = memory.free
+    stages._raise = refuse  # type: ignore[assignment]
     pool = open_copiers(2, cache_dir=Path(sys.argv[2]))
     assert pool is not None
     for columns in (9, 12):  # on the device, rows are 12 elements apart
         check_commands(pool, driver, columns)
-    stage = NativeStage(pool, Stream(), Stream())
+    stage = Stage(pool, Stream(), Stream())
     for (rows, columns), layout in itertools.product(SHAPES, LAYOUTS):
         gaps = (0, 7, 100 if rows < 10**6 else 8)  # a million rows with wide gaps are a GB
         for gap in gaps:
@@ -335,17 +369,12 @@ def main() -> None:
     check_dropping(stage, driver)
     check_queue(stage, driver)
     check_queue_that_ends(stage, driver)
-    matrix = np.ones((3, 5), np.float32)
-    device = np.zeros_like(matrix)
-    place = Layout(device.ctypes.data, 3, 5, 5, 4)
-    request = CopyRequest(matrix, place, True, None, Event(driver), Event(driver))
-    walk = stage.send(request)
     stage.close()
-    check_closed(stage, walk)
+    stage.close()  # does nothing
     check_no_memory(pool)
     pool.close()
     with pytest.raises(RuntimeError, match="ended"):
-        NativeStage(pool, Stream(), Stream())
+        Stage(pool, Stream(), Stream())
     assert not memory.allocated
 
 

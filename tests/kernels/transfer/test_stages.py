@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.environment import ROOT
@@ -12,17 +13,27 @@ from tests.native.c_library import build_library
 FOLDER = Path(__file__).parent
 
 
-def test_the_staging_check_passes(tmp_path: Path, kernel_cache: Path) -> None:
-    source = shutil.copy(FOLDER / "lazy_driver.c", tmp_path / "libcuda.c")
-    library = build_library(Path(source))
-    driver = library.rename(tmp_path / "libcuda.so.1")
+def run_check(name: str, driver_source: str, folder: Path, *arguments: object) -> None:
+    source = shutil.copy(FOLDER / driver_source, folder / "libcuda.c")
+    driver = build_library(Path(source)).rename(folder / "libcuda.so.1")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.kernels.transfer.staging_check", driver, kernel_cache],
+        [sys.executable, "-m", f"tests.kernels.transfer.{name}", driver, *map(str, arguments)],
         cwd=ROOT,
-        env=os.environ | {"LD_LIBRARY_PATH": str(tmp_path)},
+        env=os.environ | {"LD_LIBRARY_PATH": str(folder)},
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_staging_check_passes(tmp_path: Path, kernel_cache: Path) -> None:
+    run_check("staging_check", "lazy_driver.c", tmp_path, kernel_cache)
+
+
+def test_products_from_all_kinds_of_memory_are_right_whatever_streams_do_meanwhile(
+    tmp_path: Path, kernel_cache: Path
+) -> None:
+    seed = datetime.now(UTC).toordinal()
+    run_check("commands_check", "stream_driver.c", tmp_path, kernel_cache, seed)

@@ -41,7 +41,7 @@ class HostPipeline:
     runs = 0
     resident_bytes = 0
     submits = False
-    direct = None
+    path = None
     straight = NoStraightWay()
 
     def __init__(self, index=0, **_):

@@ -1,0 +1,305 @@
+"""The way of products as commands, which are recorded once, cached and submitted.
+
+The GPU copies page-locked operands itself. Threads stage others, each with pieces of its own; on a
+crowded machine the driver copies them, because threads without a core delay a shared copy.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.gemm.cublas import CublasHandles
+from wavetrim.kernels.gemm.partitions import find_stream
+from wavetrim.kernels.gemm.prepared import bind_context
+from wavetrim.kernels.pipeline.commands import (
+    NOT_STAGED,
+    CommandBuffer,
+    Recorder,
+    Staged,
+    Timed,
+)
+from wavetrim.kernels.pipeline.device_memory import DeviceMemory
+from wavetrim.kernels.pipeline.exchange import ExchangeRank
+from wavetrim.kernels.pipeline.host_product import (
+    GpuTimings,
+    HostOperand,
+    HostProduct,
+    PlainOperands,
+    describe_operand,
+)
+from wavetrim.kernels.pipeline.prepared_steps import PreparedSteps
+from wavetrim.kernels.pipeline.resident_cache import Resident
+from wavetrim.kernels.pipeline.submission import Submitter
+from wavetrim.kernels.schedule.panels import Cut, take_whole
+from wavetrim.kernels.spec import KernelSpec
+from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows
+from wavetrim.kernels.transfer.stage import Stage
+from wavetrim.native.pool import ThreadPool
+
+if TYPE_CHECKING:
+    from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+
+CROWDED_BYTES: Final = 64 << 20
+"""Largest A, B and C together, in bytes, that the driver copies on a crowded machine. Chosen: a
+thread without a core delays a shared copy by up to 3 ms; in that time the driver copies 30 MB."""
+
+_ALL_STAGED: Final[Staged] = (True, True, True)
+
+
+class CommandProduct:
+    """C ← αA·B + βC for row-major operands of one shape, all of them staged or none.
+
+    What `GpuPipeline.multiply` looks up for each product is found once. That saves up to a tenth of
+    a product of some milliseconds.
+
+    Args:
+        pipeline: The GPU; it has a path of commands.
+        spec: The kernel.
+        shape: M, N and K.
+        cut: How the rows are cut into steps.
+        alpha: Factor of the product.
+        beta: Factor of the old C.
+        is_staged: Whether operands are staged; else the GPU or the driver copies them.
+    """
+
+    def __init__(
+        self,
+        pipeline: "GpuPipeline",
+        spec: KernelSpec,
+        shape: tuple[int, int, int],
+        cut: Cut,
+        *,
+        alpha: float,
+        beta: float,
+        is_staged: bool,
+    ) -> None:
+        assert pipeline.path is not None, "the GPU has a path of commands"
+        self._pipeline, self._path = pipeline, pipeline.path
+        self._spec, self._cut, self._factors = spec, cut, (alpha, beta)
+        self._operands = PlainOperands(shape, spec.dtype)
+        self._staged = _ALL_STAGED if is_staged else NOT_STAGED
+        self._strides = (spec.item_bytes,) * 3
+        self._buffer: CommandBuffer | None = None
+        self._generation: int | None = None  # of the device memory that the commands use
+        self._awake = True
+
+    def run(self, a: Matrix, b: Matrix, c: Matrix, addresses: Sequence[int]) -> bool:
+        """Compute it, as `StraightProduct.run` does.
+
+        Raises:
+            KernelsError: As for `GpuPipeline.multiply`.
+        """
+        found = self._operands.locate(a, b, c, addresses)
+        if found is None:
+            return False
+        pitches, path = (a.strides[0], b.strides[0], c.strides[0]), self._path
+        with self._pipeline.lock:
+            try:
+                stage = path.wake_stage(None) if self._staged[0] else None
+                if self._buffer is None or path.memory.generation != self._generation:
+                    self._buffer = self._find_buffer(a, b, c)
+                submitter = path.submitter
+                submitter.bind(self._buffer, found, pitches, self._strides, stage)
+                submitter.run_bound(self._buffer, awake=self._awake)
+                if stage is not None:
+                    stage.finish()
+            except BaseException as error:
+                self._pipeline.recover(error)
+        return True
+
+    def _find_buffer(self, a: Matrix, b: Matrix, c: Matrix) -> CommandBuffer:
+        """Find the commands for the present device memory, recorded if they are not cached."""
+        product = HostProduct(self._spec, a, b, c, *self._factors)
+        buffer = self._path.find_buffer(product, self._cut, Timed.NOTHING, self._staged)
+        self._generation, self._awake = self._path.memory.generation, product.is_awaited_awake
+        return buffer
+
+
+class CommandPath:
+    """Computes products by command buffers. Create it with its device as the current one.
+
+    Args:
+        device: The device.
+        copiers: Threads that copy within host memory, with the C library.
+        compute: CuPy's stream of the kernels.
+        handles: Handles of cuBLAS on it.
+        memory: The device memory, with what is prepared in it.
+
+    Attributes:
+        memory: The device memory.
+        submitter: Runs the command buffers of products without a limit of multiprocessors.
+    """
+
+    def __init__(
+        self,
+        device: DeviceInfo,
+        copiers: ThreadPool,
+        compute: Any,
+        handles: CublasHandles,
+        memory: DeviceMemory,
+    ) -> None:
+        import cupy
+
+        bind_context()
+        self._device, self._copiers, self.memory = device, copiers, memory
+        self._in, self._out, self._between = (cupy.cuda.Stream(non_blocking=True) for _ in range(3))
+        self._compute = compute
+        self._stage: Stage | None = None
+        self.submitter = self._make_submitter(compute, handles)
+        self._limited: dict[int, tuple[Submitter, CublasHandles]] = {}
+
+    def multiply(
+        self, product: HostProduct, operands: Sequence[HostOperand], cut: Cut
+    ) -> GpuTimings:
+        """Compute a product.
+
+        Args:
+            product: The product.
+            operands: Its A, B and C.
+            cut: How its rows are cut into steps.
+
+        Raises:
+            PipelineCancelled: The caller cancelled the product.
+            KernelsError: As for `GpuPipeline.multiply`.
+            CUDADriverError: CUDA refuses a command, or the device failed.
+        """
+        staged, stage = product.find_staged(operands), None
+        if any(staged) and self._leaves_copies(product):
+            # The driver's copies of pageable memory do not overlap, so one step is enough.
+            staged, cut = NOT_STAGED, take_whole(product.find_panels(self._device.sm_count))
+        if any(staged):
+            stage = self.wake_stage(product.copiers)
+        timed = Timed.EACH if product.timed else Timed.NOTHING
+        buffer = self.find_buffer(product, cut, timed, staged)
+        return self.find_submitter(product).run(buffer, product, operands, stage)
+
+    def fetch(self, b: Matrix, resident: Resident) -> None:
+        """Copy an operand into its memory, and wait until it is there."""
+        operand = describe_operand(b)
+        stage = None if operand.is_pinned else self.wake_stage(None)
+        recorder = Recorder((), (), staged=(stage is not None,) * 3)
+        buffer = recorder.record_copy(resident.layout)
+        addresses, pitches, strides, _ = zip(*(operand,) * 3, strict=True)
+        self.submitter.bind(buffer, addresses, pitches, strides, stage)
+        self.submitter.run_bound(buffer, awake=False)
+        if stage is not None:
+            stage.finish()
+
+    def find_buffer(
+        self,
+        product: HostProduct,
+        cut: Cut,
+        timed: Timed,
+        staged: Staged = NOT_STAGED,
+        rank: ExchangeRank | None = None,
+    ) -> CommandBuffer:
+        """The commands of a product, cached or new.
+
+        Args:
+            product: The product.
+            cut: How its rows are cut into steps.
+            timed: What is timed.
+            staged: Which operands are staged.
+            rank: Rank of this GPU in the exchange of B; None to copy in all of it.
+
+        Raises:
+            KernelsError: As for `GpuPipeline.multiply`.
+        """
+        steps = self.memory.prepare(product, cut)
+        key = timed, staged, rank
+        buffer = steps.commands.get(key)
+        if buffer is None:
+            buffer, is_lasting = self._record(product, steps, timed, staged, rank)
+            if is_lasting:
+                steps.commands[key] = buffer
+        return buffer
+
+    def find_submitter(self, product: HostProduct) -> Submitter:
+        """What runs a product's commands: cuBLAS has a limit of multiprocessors by its stream.
+
+        Raises:
+            KernelsError: As for `find_stream`.
+        """
+        spec, sms = product.spec, product.sms
+        if sms is None or not spec.is_cublas:
+            return self.submitter
+        if sms not in self._limited:
+            import cupy
+
+            with cupy.cuda.Device(self._device.index):
+                _, stream = find_stream(sms, spec.sms_quantum)
+                handles = CublasHandles(stream)
+                self._limited[sms] = self._make_submitter(stream, handles), handles
+        return self._limited[sms][0]
+
+    def wake_stage(self, copiers: int | None) -> Stage:
+        """The stage, whose threads are woken: that takes longer than what precedes the first copy.
+
+        Args:
+            copiers: Threads that copy, with the caller; None for all.
+        """
+        helpers = self._copiers.threads if copiers is None else copiers - 1
+        self._copiers.limit(helpers)
+        if helpers:
+            self._copiers.wake(helpers)
+        if self._stage is None:  # opened on first use, because locking slabs takes time
+            import cupy
+
+            with cupy.cuda.Device(self._device.index):
+                self._stage = Stage(self._copiers, self._in, self._out)
+        return self._stage
+
+    def abandon(self) -> None:
+        """After an error, drop the copies that have not begun, and wait for the others."""
+        if self._stage is not None:
+            self._stage.abandon()
+
+    def close(self) -> None:
+        """Free the stage's slabs, and give handles back."""
+        if self._stage is not None:
+            self._stage.close()
+            self._stage = None
+        while self._limited:
+            self._limited.popitem()[1][1].close()
+
+    def _make_submitter(self, compute: Any, handles: CublasHandles) -> Submitter:
+        streams = self._in, compute, self._out, self._between
+        return Submitter(self._copiers.library, streams, handles)
+
+    def _leaves_copies(self, product: HostProduct) -> bool:
+        """Whether the driver is to copy pageable operands."""
+        return (
+            product.copied_bytes < CROWDED_BYTES
+            and self._copiers.is_crowded
+            and all(map(has_adjacent_rows, (product.a, product.b, product.c)))
+        )
+
+    def _record(
+        self,
+        product: HostProduct,
+        steps: PreparedSteps,
+        timed: Timed,
+        staged: Staged,
+        rank: ExchangeRank | None,
+    ) -> tuple[CommandBuffer, bool]:
+        """The commands of a product, and whether they may be cached."""
+        import cupy
+
+        submitter = self.find_submitter(product)
+        with cupy.cuda.Device(self._device.index):
+            if product.spec.is_cublas:
+                submitter.find_gemm(product.spec.dtype)
+            with self._compute:
+                bind_context()
+                calls, is_lasting = steps.list_calls()
+            recorder = Recorder(
+                steps.layouts,
+                calls,
+                reads_c=product.beta != 0,
+                timed=timed,
+                staged=staged,
+                rank=rank,
+            )
+            buffer = recorder.record(product.spec.label)
+            submitter.reserve_events(buffer)
+        return buffer, is_lasting
