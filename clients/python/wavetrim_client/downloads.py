@@ -17,7 +17,7 @@ from .npy import format_digest, parse_head, view_bytes
 from .wire.calls import Calls
 from .wire.connection import NPY, PIECE_BYTES, Answer, Request
 
-HEADERS: Final = {"Accept": NPY, "Accept-Encoding": "identity"}
+HEADERS: Final = {"Accept": NPY}
 
 _LEAST_HEAD_BYTES: Final = 12
 _MOST_HEAD_BYTES: Final = 10_012

@@ -109,22 +109,9 @@ class DownloadCorrupted(ClientError):
     """The bytes that arrived are not those that the service announced; nothing was kept."""
 
 
-_KINDS: Final = {
+REFUSALS: Final = {
     **dict.fromkeys((401, 403), Unauthorized),
     404: NotFound,
     **dict.fromkeys((429, 503), ServiceBusy),
 }
-
-
-def read_refusal(
-    status: int, problem: Mapping[str, Any], *, retry_after: str | None
-) -> ServiceRefused:
-    """The error that a problem document stands for.
-
-    Args:
-        status: HTTP status of the answer.
-        problem: The document.
-        retry_after: The Retry-After field, if there is one.
-    """
-    seconds = float(retry_after) if retry_after and retry_after.isdecimal() else None
-    return _KINDS.get(status, ServiceRefused)(status, problem, seconds)
+"""The errors for statuses of refusals; all others are a `ServiceRefused`."""

@@ -208,8 +208,7 @@ def _wait_for(
         WaitTimeout: It was not found in time.
     """
     pause = _FIRST_POLL_SECONDS
-    if calls.timeout_seconds is not None:  # the service is silent until then
-        longest = min(longest, calls.timeout_seconds / 2)
+    longest = min(longest, calls.timeout_seconds / 2)  # the service is silent until then
     answered = time.monotonic()
     end = answered + (math.inf if timeout_seconds is None else timeout_seconds)
     while True:

@@ -165,8 +165,7 @@ class Products:
             sum(body.size_bytes for body in bodies),
             lambda: chain.from_iterable(body.read_pieces() for body in bodies),
         )
-        headers = {"Accept-Encoding": "identity"}
-        request = Request("POST", "/v1/matmul", query, headers, body, repeatable=True)
+        request = Request("POST", "/v1/matmul", query, body=body, repeatable=True)
 
         def read(answer: Answer) -> tuple[NDArray[Any], Details]:
             return receive_array(answer, out), Details.read(answer.headers)

@@ -48,11 +48,7 @@ class Address:
 
 
 def parse_address(url: str | os.PathLike[str]) -> Address:
-    """Read "http://host:8000", "https://host/prefix", "/run/wavetrim.sock" or "unix:<path>".
-
-    Raises:
-        ValueError: It is none of these.
-    """
+    """Read "http://host:8000", "https://host/prefix", "/run/wavetrim.sock" or "unix:<path>"."""
     text = os.fspath(url)
     path = text.removeprefix("unix:")
     if path and (path != text or path.startswith(("/", "./", "../"))):
@@ -83,15 +79,7 @@ def parse_address(url: str | os.PathLike[str]) -> Address:
 
 
 def connect_to(address: Address, tls_context: ssl.SSLContext | None) -> socket.socket:
-    """A socket that is connected to a service.
-
-    Args:
-        address: Where it is.
-        tls_context: TLS settings; required for an https address.
-
-    Raises:
-        OSError: No server answers there, or its certificate is not trusted.
-    """
+    """A socket that is connected to a service, which is trusted if there are TLS settings."""
     if address.socket_path:
         return connect_unix(address.socket_path)
     sock = socket.create_connection((address.host, address.port), CONNECT_SECONDS)
@@ -111,11 +99,7 @@ def connect_to(address: Address, tls_context: ssl.SSLContext | None) -> socket.s
 
 
 def connect_unix(path: str, *, kind: int = socket.SOCK_STREAM) -> socket.socket:
-    """Connect to a Unix socket; waits while its queue is full.
-
-    Raises:
-        OSError: No server listens there, or its queue is full for too long.
-    """
+    """Connect to a Unix socket; waits while its queue is full."""
     end = time.monotonic() + CONNECT_SECONDS
     sock = socket.socket(socket.AF_UNIX, kind)
     try:

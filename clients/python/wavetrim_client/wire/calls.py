@@ -15,13 +15,13 @@ from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 from ..errors import (
+    REFUSALS,
     ClientError,
     NotFound,
     ServiceBusy,
     ServiceRefused,
     ServiceTimeout,
     ServiceUnreachable,
-    read_refusal,
 )
 from .address import CONNECT_SECONDS, Address, is_stale
 from .connection import UNDO_SECONDS, Answer, Body, Connection, Request
@@ -34,6 +34,9 @@ LONGEST_PAUSE_SECONDS: Final = 5.0
 
 _FIRST_PAUSE_SECONDS: Final = 0.1
 """Longest pause before the second try; it doubles with every try. Chosen."""
+
+_MOST_SECONDS: Final = (2**31 - 1) / 1e3
+"""The longest timeout that a socket takes: 25 days."""
 
 _AWAY: Final = {502: ServiceUnreachable, 504: ServiceTimeout}
 """What a proxy says of a service that does not answer it."""
@@ -54,7 +57,7 @@ class Calls:
 
     Attributes:
         url: Address of the service.
-        timeout_seconds: The longest silence of the service; None for no limit.
+        timeout_seconds: The longest silence of the service.
     """
 
     def __init__(
@@ -67,19 +70,18 @@ class Calls:
         tls_context: ssl.SSLContext | None = None,
     ) -> None:
         self.url = address.url
-        self.timeout_seconds = timeout_seconds
+        self.timeout_seconds = min(timeout_seconds or _MOST_SECONDS, _MOST_SECONDS)
         self._address = address
         self._retries = retries
         self._tls_context = tls_context or ssl.create_default_context() if address.tls else None
-        self._headers = {"Host": address.authority, **headers}
+        self._headers = {"Host": address.authority, "Accept-Encoding": "identity", **headers}
         self._idle: deque[Connection] = deque()
         self._process = os.getpid()
 
     def within(self, seconds: float, *, retries: int | None = None) -> Self:
         """The same calls, during which the service may be silent for this long at most."""
         calls = copy.copy(self)
-        if self.timeout_seconds is None or seconds < self.timeout_seconds:
-            calls.timeout_seconds = seconds
+        calls.timeout_seconds = min(seconds, self.timeout_seconds)
         if retries is not None:
             calls._retries = retries
         return calls
@@ -98,10 +100,7 @@ class Calls:
         made = 0
         while True:
             try:
-                with self._exchange(request) as answer:
-                    if not 200 <= answer.status < 300:
-                        raise self._judge(answer)
-                    return read(answer)
+                return self._exchange(request, read)
             except (ServiceUnreachable, ServiceBusy) as error:
                 pause = _find_pause(error, made, request.repeatable)
                 if made == self._retries or pause is None:
@@ -125,64 +124,45 @@ class Calls:
 
     def list_pages(self, path: str, **query: Any) -> Iterator[dict[str, Any]]:
         """The pages of a list, asked for one by one."""
-        cursor: str | None = None
-        while True:
-            page = self.get(path, cursor=cursor, **query)
+        page = self.get(path, **query)
+        yield page
+        while page["next_cursor"] is not None:
+            page = self.get(path, cursor=page["next_cursor"], **query)
             yield page
-            cursor = page["next_cursor"]
-            if cursor is None:
-                return
 
     def remove(self, path: str) -> None:
-        """Delete what is under a path.
-
-        After a lost answer the request is repeated; if nothing is there then, the lost one did it.
-
-        Raises:
-            NotFound: There was nothing.
-        """
+        """Delete what is under a path; raises `NotFound` if there was nothing."""
         try:
             self.receive(Request("DELETE", path), Answer.receive)
         except ServiceTimeout:
             raise
         except ServiceUnreachable:
-            try:
+            with contextlib.suppress(NotFound):  # the request whose answer was lost did it
                 self.receive(Request("DELETE", path, repeatable=True), Answer.receive)
-            except NotFound:
-                return
 
     def close(self) -> None:
         """Close the connections."""
         while self._idle:
             self._idle.pop().close()
 
-    @contextlib.contextmanager
-    def _exchange(self, request: Request) -> Iterator[Answer]:
-        """Send a request; the answer's body is received within the block.
-
-        If the block is interrupted, the request is undone.
-
-        Raises:
-            ServiceUnreachable: There is no answer, or it breaks off within the block.
-        """
+    def _exchange(self, request: Request, read: Callable[[Answer], T]) -> T:
+        """Send a request once and read its answer; if that is interrupted, it is undone."""
         interruption = find_interruption()
         connection = self._take_idle() or self._connect()
         try:
-            headers = {**self._headers, **request.headers}
-            if request.body is not None:
-                headers["Content-Length"] = str(request.body.size_bytes)
-                headers["Content-Type"] = request.body.media_type
-            encoded = {name: value.encode() for name, value in headers.items()}
-            target = self._write_target(request)
-            yield connection.ask(request, target, encoded, self.timeout_seconds)
+            answer = connection.ask(request, self._write_head(request), self.timeout_seconds)
+            self._check(answer)
+            found = read(answer)
             interruption.check()
         except BaseException as error:  # Ctrl-C, an interruption, or an error of the caller's
             interrupted = interruption.take() or isinstance(error, Interrupted)
             if interrupted or not isinstance(error, ServiceUnreachable):
-                connection.undo(request, self.within(UNDO_SECONDS).timeout_seconds)
+                connection.undo(request, min(UNDO_SECONDS, self.timeout_seconds))
             if interrupted:
                 raise Interrupted from error
             raise
+        else:
+            return found
         finally:
             if interruption.release() and connection.is_free:
                 self._idle.append(connection)
@@ -211,25 +191,36 @@ class Calls:
         except OSError as error:
             raise ServiceUnreachable(self.url, _explain(error)) from error
 
-    def _write_target(self, request: Request) -> str:
+    def _write_head(self, request: Request) -> bytes:
         query = {name: _show(value) for name, value in request.query.items() if value is not None}
-        path = self._address.prefix + quote(request.path)
-        return f"{path}?{urlencode(query, doseq=True)}" if query else path
+        target = self._address.prefix + quote(request.path)
+        if query:
+            target += f"?{urlencode(query, doseq=True)}"
+        headers = {**self._headers, **request.headers}
+        if request.body is not None:
+            headers["Content-Length"] = str(request.body.size_bytes)
+            headers["Content-Type"] = request.body.media_type
+        fields = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        return f"{request.method} {target} HTTP/1.1\r\n{fields}\r\n".encode()
 
-    def _judge(self, answer: Answer) -> ServiceRefused | ServiceUnreachable:
-        """The error for an answer that reports a problem."""
+    def _check(self, answer: Answer) -> None:
+        """Raise the problem that an answer reports, if it reports one."""
+        if 200 <= answer.status < 300:
+            return
         content = answer.receive()
         media_type = answer.headers.get("content-type", "")
         is_own = media_type.startswith("application/problem+json")  # proxies have no such documents
         if answer.status in _AWAY and not is_own:
-            return _AWAY[answer.status](self.url, f"a proxy answers {answer.status}")
+            raise _AWAY[answer.status](self.url, f"a proxy answers {answer.status}")
         try:
             problem = json.loads(content)
         except ValueError:
             problem = None
         if not isinstance(problem, dict):
             problem = {"detail": _quote(content)}
-        return read_refusal(answer.status, problem, retry_after=answer.headers.get("retry-after"))
+        after = answer.headers.get("retry-after", "")
+        kind = REFUSALS.get(answer.status, ServiceRefused)
+        raise kind(answer.status, problem, float(after) if after.isdecimal() else None)
 
 
 def make_json_body(document: object) -> Body:
@@ -239,13 +230,7 @@ def make_json_body(document: object) -> Body:
 
 
 def _find_pause(error: ClientError, made: int, repeatable: bool) -> float | None:
-    """Seconds until the next try; None if there is none.
-
-    Args:
-        error: The error of the last try.
-        made: How often the request was repeated.
-        repeatable: Whether the request may arrive twice.
-    """
+    """Seconds until the next try, of which `made` were repetitions; None if there is none."""
     longest = min(_FIRST_PAUSE_SECONDS * 2.0**made, LONGEST_PAUSE_SECONDS)
     pause = longest * random.random()  # noqa: S311 # so that callers do not come back together
     if isinstance(error, ServiceBusy):

@@ -1,6 +1,6 @@
-"""One connection: a request and its answer, by `http.client`, on a socket of any kind.
+"""One connection: a request and its answer, on a socket of any kind.
 
-Bodies go from and into the caller's memory.
+Bodies go from and into the caller's memory. `http.client` reads the answers.
 """
 
 import contextlib
@@ -9,7 +9,7 @@ import select
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPException, HTTPResponse
 from typing import Any, Final
 
 from ..errors import ServiceTimeout, ServiceUnreachable
@@ -29,10 +29,6 @@ _MOST_BYTES: Final = 2**24
 
 _SMALL_BYTES: Final = 2**17
 """Pieces are joined up to this size; chosen: a small request is sent at once."""
-
-_MOST_SECONDS: Final = (2**31 - 1) / 1e3
-"""The longest timeout that a socket takes: 25 days."""
-
 
 NPY: Final = "application/x-npy"
 """The media type of .npy files."""
@@ -90,11 +86,7 @@ class Answer(HTTPResponse):
     content = b""
 
     def receive_into(self, view: memoryview) -> int:
-        """Receive some of the body into memory; returns how many bytes, 0 at its end.
-
-        Raises:
-            ServiceUnreachable: The connection broke, or the service is silent.
-        """
+        """Receive some of the body into memory; returns how many bytes, 0 at its end."""
         with self.name_failures():
             count = self.readinto(view[:_MOST_BYTES])
             if count == 0 and self.length:
@@ -102,7 +94,7 @@ class Answer(HTTPResponse):
         return count
 
     def receive(self) -> bytes:
-        """The body; may be called again. Raises what `receive_into` raises."""
+        """The body; may be called again."""
         buffer = memoryview(bytearray(2**16))
         while count := self.receive_into(buffer):
             self.content += buffer[:count]
@@ -113,7 +105,7 @@ class _Closed(Exception):
     """The service takes no more of a request; it may have answered before."""
 
 
-class Connection(HTTPConnection):
+class Connection:
     """A connection to the service, for one request after the other.
 
     Args:
@@ -121,16 +113,12 @@ class Connection(HTTPConnection):
         tls_context: TLS settings; required for an https address.
     """
 
-    response_class = Answer
-
     def __init__(self, address: Address, tls_context: ssl.SSLContext | None) -> None:
-        super().__init__(address.host, address.port)
-        self._answer: Answer | None = None
         self._url = address.url
         self.sock = connect_to(address, tls_context)
-        self._seconds: float | None = None
-        self._held = bytearray()
+        self._seconds = 0.0
         self._is_sent = False
+        self._answer: Answer | None = None
 
     @property
     def is_free(self) -> bool:
@@ -138,38 +126,38 @@ class Connection(HTTPConnection):
         answer = self._answer
         return self._is_sent and answer is not None and answer.isclosed() and not answer.will_close
 
-    def ask(
-        self, request: Request, target: str, headers: Mapping[str, Any], seconds: float | None
-    ) -> Answer:
+    def ask(self, request: Request, head: bytes, seconds: float) -> Answer:
         """Send a request and receive the head of its answer.
 
         The service may answer, or close the connection, before it has taken the whole body.
+
+        Args:
+            request: The request.
+            head: Its line and headers.
+            seconds: The longest silence of the service.
         """
         self._is_sent, self._answer = False, None
         self._limit_silence(seconds)
+        held = bytearray(head)
         with contextlib.suppress(_Closed):
-            body = None if request.body is None else request.body.read_pieces()
-            self.request(request.method, target, body, headers)
-            self._send_held(grace_seconds=UNDO_SECONDS if request.undo else 0.0)
+            for piece in request.body.read_pieces() if request.body else ():
+                if len(held) + len(piece) <= _SMALL_BYTES:
+                    held += piece
+                    continue
+                self._send(held)
+                self._send(piece)
+                held = bytearray()
+            self._send(held, grace_seconds=UNDO_SECONDS if request.undo else 0.0)
             self._is_sent = True
         return self._receive()
-
-    def send(self, data: Any) -> None:
-        """Send a piece of a request, or hold it for those that follow."""
-        if len(self._held) + len(data) > _SMALL_BYTES:
-            self._send_held()
-        if len(data) > _SMALL_BYTES:
-            self._send_all(data)
-        else:
-            self._held += data
 
     def close(self) -> None:
         """Close the connection, and what is left of the answer."""
         if self._answer is not None:
             self._answer.close()
-        super().close()
+        self.sock.close()
 
-    def undo(self, request: Request, seconds: float | None) -> None:
+    def undo(self, request: Request, seconds: float) -> None:
         """Take back what the service has done; what fails on the way is ignored.
 
         Before it has the whole request, the service does nothing.
@@ -178,19 +166,15 @@ class Connection(HTTPConnection):
             return
         with contextlib.suppress(Exception):
             self._limit_silence(seconds)
-            answer = self._answer or self._receive()
+            answer = self._receive()
             if 200 <= answer.status < 300:
                 request.undo(json.loads(answer.receive()))
 
-    def _limit_silence(self, seconds: float | None) -> None:
+    def _limit_silence(self, seconds: float) -> None:
         self._seconds = seconds
-        self.sock.settimeout(None if seconds is None else min(seconds, _MOST_SECONDS))
+        self.sock.settimeout(seconds)
 
-    def _send_held(self, grace_seconds: float = 0.0) -> None:
-        held, self._held = self._held, bytearray()
-        self._send_all(held, grace_seconds)
-
-    def _send_all(self, data: bytes | bytearray | memoryview, grace_seconds: float = 0.0) -> None:
+    def _send(self, data: bytes | bytearray | memoryview, grace_seconds: float = 0.0) -> None:
         find_interruption().watch(self.sock, grace_seconds)
         view = memoryview(data)
         with self._name_failures():
@@ -207,30 +191,26 @@ class Connection(HTTPConnection):
                 raise _Closed from error
 
     def _wait_for_room(self) -> None:
-        """Wait until the service takes bytes.
+        """Wait until the service takes bytes; raises `_Closed` if it answers before.
 
         Over TLS this is not asked, as the bytes that arrive may be TLS's own.
-
-        Raises:
-            _Closed: It answers before.
-            TimeoutError: It does neither.
         """
-        seconds = self.sock.gettimeout()
         poll = select.poll()
         poll.register(self.sock, select.POLLIN | select.POLLOUT)
-        found = poll.poll(None if seconds is None else seconds * 1e3)
+        found = poll.poll(self._seconds * 1e3)
         if not found:
             raise TimeoutError
         if found[0][1] & ~select.POLLOUT:
             raise _Closed
 
     def _receive(self) -> Answer:
+        """The answer, of which the head is received if it was not."""
+        if self._answer is None:
+            self._answer = Answer(self.sock)
+            self._answer.name_failures = self._name_failures
         with self._name_failures():
-            answer = self.getresponse()
-        assert isinstance(answer, Answer)
-        answer.name_failures = self._name_failures
-        self._answer = answer
-        return answer
+            self._answer.begin()
+        return self._answer
 
     @contextlib.contextmanager
     def _name_failures(self) -> Iterator[None]:

@@ -34,13 +34,8 @@ class Interruption:
     def watch(self, sock: socket.socket, grace_seconds: float = 0.0) -> None:
         """Note the socket that the call uses from now on.
 
-        Args:
-            sock: The socket.
-            grace_seconds: How long an answer may still arrive after an interruption, as it says
-                what is to be taken back.
-
-        Raises:
-            Interrupted: The call was interrupted.
+        For `grace_seconds` an answer may still arrive after an interruption, as it says what is to
+        be taken back.
         """
         self._grace_seconds, self._sock = grace_seconds, sock
         self.check()
@@ -62,7 +57,7 @@ class Interruption:
             raise Interrupted
 
     def sleep(self, seconds: float) -> None:
-        """Sleep; raises `Interrupted` if the call is interrupted."""
+        """Sleep, until the call is interrupted."""
         self._asked.wait(seconds)
         self.check()
 
