@@ -25,9 +25,6 @@ def read_operands(
     Returns:
         A and B, and C if it is read, in one element type, vectors as a row or a column; and the
         shape of the product, as of `numpy.matmul`: a vector's dimension is dropped.
-
-    Raises:
-        ValueError: They cannot be multiplied.
     """
     left, right = read_array("a", a), read_array("b", b)
     shape = find_shape(left.shape, right.shape)
@@ -45,11 +42,7 @@ def read_operands(
 
 
 def find_shape(a: Shape, b: Shape) -> Shape:
-    """Shape of A·B, as of `numpy.matmul`; three dimensions are a stack of matrices.
-
-    Raises:
-        ValueError: They cannot be multiplied.
-    """
+    """Shape of A·B, as of `numpy.matmul`; three dimensions are a stack of matrices."""
     for name, shape in (("a", a), ("b", b)):
         if not 1 <= len(shape) <= 3:
             raise ValueError(f"{name} has {len(shape)} dimensions; it must have 1 to 3")
@@ -64,14 +57,7 @@ def find_shape(a: Shape, b: Shape) -> Shape:
 
 
 def check_operands(known: Mapping[str, tuple[Shape, str]]) -> None:
-    """Refuse operands of a job that cannot be multiplied, before one is sent.
-
-    Args:
-        known: Shape and element type of those operands of which they are known.
-
-    Raises:
-        ValueError: Their shapes or element types do not fit.
-    """
+    """Refuse operands of a job that cannot be multiplied, as far as they are known."""
     for name, (shape, _) in known.items():
         check_dimensions(name, shape)
     if "a" in known and "b" in known:
@@ -84,21 +70,13 @@ def check_operands(known: Mapping[str, tuple[Shape, str]]) -> None:
 
 
 def check_dimensions(name: str, shape: Shape) -> None:
-    """Refuse what is neither a matrix nor a stack of matrices.
-
-    Raises:
-        ValueError: It is neither.
-    """
+    """Refuse what is neither a matrix nor a stack of matrices."""
     if len(shape) not in (2, 3):
         raise ValueError(f"{name} has {len(shape)} dimensions; it must have 2, or 3 as a stack")
 
 
 def read_array(name: str, value: Any) -> NDArray[Any]:
     """What a caller gives as an array, by NumPy's rules; arrays of other libraries by DLPack.
-
-    Args:
-        name: Its name in a refusal.
-        value: The array.
 
     Raises:
         ValueError: It is none in host memory, or means more than its elements do: a mask, a unit.
@@ -123,11 +101,7 @@ def read_array(name: str, value: Any) -> NDArray[Any]:
 
 
 def promote(arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Arrays in their common element type, by NumPy's rules.
-
-    Raises:
-        ValueError: They have no common type, or the service does not multiply it.
-    """
+    """Arrays in their common element type, by NumPy's rules."""
     try:
         dtype = np.result_type(*arrays).newbyteorder("=")
     except TypeError as error:
@@ -142,11 +116,7 @@ def promote(arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
 
 
 def check_out(out: NDArray[Any], shape: Shape, dtype: np.dtype[Any]) -> None:
-    """Refuse an array that cannot take a matrix of this shape and element type as it is.
-
-    Raises:
-        ValueError: It is no array, its shape or element type differs, or it cannot be written to.
-    """
+    """Refuse an array that cannot take a matrix of this shape and element type as it is."""
     check_writable(out)
     if out.shape != shape:
         raise ValueError(f"out has the shape {out.shape}; it must have {shape}")
@@ -155,11 +125,7 @@ def check_out(out: NDArray[Any], shape: Shape, dtype: np.dtype[Any]) -> None:
 
 
 def check_writable(out: NDArray[Any]) -> None:
-    """Refuse an array that cannot be written to.
-
-    Raises:
-        ValueError: It is no array, has a mask, or is read-only.
-    """
+    """Refuse what is no array, has a mask, or is read-only."""
     if not isinstance(out, np.ndarray):
         name = type(out).__name__
         raise ValueError(f"out is {name!r}; it must be a NumPy array")  # noqa: TRY004 # as in process

@@ -113,8 +113,7 @@ class Client(Products, Jobs):
             dtype: Element type.
             memory: "pageable" or "pinned".
             device: Preset of a GPU, which need not be there ("H200"); None for the service's GPUs.
-            **options: See `PlanQuestion`: f, kernel, tile, accuracy, sms, devices; and in place of
-                the machine's own numbers cpu_threads, cpu_gflops, link_gbytes_per_second, resident.
+            **options: See `PlanQuestion`.
         """
         asked = describe_options(options, PlanQuestion, "dtype", "memory", "device")
         sizes = {"m": m, "n": n, "k": k, "dtype": np.dtype(dtype).name, "memory": memory}
@@ -142,12 +141,7 @@ class Client(Products, Jobs):
 def check_api_key(api_key: str, name: str = "api_key") -> None:
     """Refuse a key that no service has, and that a header could not carry.
 
-    Args:
-        api_key: The key.
-        name: What the caller calls it, for the message.
-
-    Raises:
-        ValueError: It is such a key; the message does not contain it.
+    The message calls it `name`, and does not contain it.
     """
     if not api_key or not api_key.isprintable() or api_key != api_key.strip():
         limit = "at least one, all of them printable, and no space or line end at its ends"

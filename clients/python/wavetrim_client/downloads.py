@@ -6,7 +6,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,30 +17,23 @@ from .npy import format_digest, parse_head, view_bytes
 from .wire.calls import Calls
 from .wire.connection import NPY, PIECE_BYTES, Answer, Request
 
-HEADERS: Final = {"Accept": NPY}
-
-_LEAST_HEAD_BYTES: Final = 12
-_MOST_HEAD_BYTES: Final = 10_012
-
 Arrival = Callable[[int, int | None], None]
 """Receives the bytes that have arrived and the bytes in all (None if the service does not say)."""
 
 
 def receive_array(answer: Answer, out: NDArray[Any] | None) -> NDArray[Any]:
-    """The array of a .npy file.
-
-    Args:
-        answer: The answer that has it.
-        out: An array of its shape and type, which is filled if its elements lie as they are sent.
-
-    Returns:
-        `out` if that was filled, else a new array.
+    """The array of a .npy file: `out`, if its elements lie as they are sent, else a new one.
 
     Raises:
         DownloadCorrupted: It is no .npy file, or has too few or too many bytes.
         ValueError: It has another shape or element type than `out`.
     """
-    shape, by_columns, dtype = _receive_head(answer)
+    try:
+        head = _receive_exactly(answer, 10)
+        length_bytes = int.from_bytes(head[8:], "little")
+        shape, by_columns, dtype = parse_head(head + _receive_exactly(answer, length_bytes))
+    except ValueError as error:
+        raise DownloadCorrupted(f"the answer is no .npy file: {error}") from error
     array = out
     if out is not None:
         check_out(out, shape, dtype)
@@ -48,50 +41,38 @@ def receive_array(answer: Answer, out: NDArray[Any] | None) -> NDArray[Any]:
         array = out if fits else None
     if array is None:
         array = np.empty(shape, dtype, order="F" if by_columns else "C")
-    rest = view_bytes(array) if array.size else memoryview(b"")
-    while rest and (count := answer.receive_into(rest)):
-        rest = rest[count:]
-    if rest:
-        raise DownloadCorrupted(f"{len(rest)} bytes are missing at its end")
+    missing_bytes = _receive_all(answer, view_bytes(array))
+    if missing_bytes:
+        raise DownloadCorrupted(f"{missing_bytes} bytes are missing at its end")
     if answer.receive_into(memoryview(bytearray(1))):
         raise DownloadCorrupted("more bytes have arrived than its head says")
     return array
 
 
-def _receive_head(answer: Answer) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Receive a head, and none of the elements after it."""
-    try:
-        head = _receive_exactly(answer, _LEAST_HEAD_BYTES)
-        begin = 10 if head[6:7] == b"\1" else 12
-        missing_bytes = begin + int.from_bytes(head[8:begin], "little") - len(head)
-        return parse_head(head + _receive_exactly(answer, missing_bytes))
-    except ValueError as error:
-        raise DownloadCorrupted(f"the answer is no .npy file: {error}") from error
-
-
 def _receive_exactly(answer: Answer, count: int) -> bytes:
-    if count > _MOST_HEAD_BYTES:
-        raise ValueError(f"its head has {count} bytes, too many for a .npy file's")
-    head = bytearray(max(count, 0))
-    done = 0
-    while done < count:
-        received = answer.receive_into(memoryview(head)[done:])
-        if received == 0:
-            raise ValueError(f"it ends after {done} of {count} bytes")
-        done += received
-    return bytes(head)
+    received = bytearray(count)
+    missing_bytes = _receive_all(answer, memoryview(received))
+    if missing_bytes:
+        raise ValueError(f"it ends after {count - missing_bytes} of {count} bytes")
+    return bytes(received)
+
+
+def _receive_all(answer: Answer, view: memoryview) -> int:
+    """Receive bytes into memory; returns how many are missing at the end of the answer."""
+    while view and (count := answer.receive_into(view)):
+        view = view[count:]
+    return len(view)
 
 
 def fetch_array(calls: Calls, path: str, out: NDArray[Any] | None) -> NDArray[Any]:
     """A .npy file of the service as an array: `out` if that is given.
 
     Raises:
-        ValueError: `out` is no array, has another shape or element type, or is read-only; no
-            element is received then.
+        ValueError: `out` cannot take it; no element is received then.
     """
     if out is not None:
         check_writable(out)
-    request = Request("GET", path, headers=HEADERS, repeatable=True)
+    request = Request("GET", path, headers={"Accept": NPY}, repeatable=True)
     array = calls.receive(request, lambda answer: receive_array(answer, out))
     if out is None or array is out:
         return array
@@ -135,13 +116,14 @@ class _Download:
         received_bytes: How many are in the file.
     """
 
+    _total_bytes: int | None
+    _announced: str | None
+
     def __init__(self, file: BinaryIO, on_progress: Arrival | None) -> None:
         self._file = file
         self._on_progress = on_progress
-        self._total_bytes: int | None = None
-        self._announced = ""
         self._digest = hashlib.sha256()
-        self.headers = {**HEADERS}
+        self.headers = {"Accept": NPY}
         self.received_bytes = 0
 
     def receive(self, answer: Answer) -> None:
@@ -151,7 +133,7 @@ class _Download:
         buffer = memoryview(bytearray(PIECE_BYTES))
         while count := answer.receive_into(buffer):
             self._file.write(buffer[:count])
-            if self._announced:
+            if self._announced is not None:
                 self._digest.update(buffer[:count])
             self.received_bytes += count
             if "If-Range" in self.headers:
@@ -163,26 +145,21 @@ class _Download:
         self._file.seek(0)
         self._file.truncate()
         self._total_bytes = answer.length
-        headers = answer.headers
-        self._announced = headers.get("repr-digest") or headers.get("content-digest") or ""
+        self._announced = answer.headers["content-digest"]
         self._digest = hashlib.sha256()
         self.received_bytes = 0
         self.headers.pop("Range", None)
-        if "etag" in headers:
-            self.headers["If-Range"] = headers["etag"]
+        if "etag" in answer.headers:
+            self.headers["If-Range"] = answer.headers["etag"]
 
     def check(self) -> None:
-        """Make sure that length and content are those that the service announced.
-
-        Raises:
-            DownloadCorrupted: They are not.
-        """
+        """Make sure that length and content are those that the service announced."""
         if self._total_bytes not in (None, self.received_bytes):
             raise DownloadCorrupted(
                 f"{self.received_bytes} bytes have arrived of {self._total_bytes}"
             )
         found = format_digest(self._digest.digest())
-        if "sha-256=" in self._announced and found not in self._announced:
+        if self._announced not in (None, found):
             raise DownloadCorrupted(f"its digest is {found}, announced: {self._announced}")
 
 
@@ -192,10 +169,7 @@ def write_partial(target: Path) -> Iterator[BinaryIO]:
 
     A file of that name is replaced at once; whoever has it open or mapped keeps the old one. If
     the block ends with an exception (Ctrl-C included), the new file is removed and `target` stays
-    as it was.
-
-    Args:
-        target: The file to be written; for a symbolic link, the file that it points to.
+    as it was. A symbolic link stays; the file that it points to is replaced.
 
     Raises:
         OSError: The folder is not writable, or `target` is not an ordinary file.

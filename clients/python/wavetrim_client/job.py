@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from .downloads import Arrival, fetch_array, fetch_file
 from .errors import JobUnsuccessful, ServiceBusy, ServiceUnreachable, WaitTimeout
-from .options import read_option
+from .options import JobOptions, describe_options
 from .records import Expected, JobStatus
 from .wire.calls import Calls, make_json_body
-from .wire.connection import Request
+from .wire.connection import Body, Request
 from .wire.interruption import find_interruption
 
 T = TypeVar("T")
@@ -29,8 +29,8 @@ LOOK_SECONDS: Final = 1.0
 _SHORT_LOOK_SECONDS: Final = 0.1
 """The same if the caller watches the progress, or waits for any of several jobs; chosen."""
 
-_FIRST_POLL_SECONDS: Final = 0.005
-"""The first pause between two requests if the service does not wait itself; chosen."""
+_PAUSE_SECONDS: Final = 0.1
+"""The pause between two requests to a service that stops, or is away; chosen."""
 
 _PAGE: Final = 200
 """Jobs per request where all unfinished ones are asked for; the service's limit."""
@@ -125,7 +125,8 @@ class Job(PostedJob):
         Raises:
             ServiceRefused: It is not queued any longer.
         """
-        return self._ask("PATCH", {"priority": read_option("priority", priority)})
+        asked = describe_options({"priority": priority}, JobOptions)
+        return self._ask("PATCH", make_json_body(asked))
 
     def cancel(self) -> JobStatus:
         """Stop the job, queued or running; returns the job as it is now."""
@@ -135,8 +136,7 @@ class Job(PostedJob):
         """The job as it is when it ends, or after `wait_seconds`; None for now."""
         return self._note(calls.get(f"/v1/jobs/{self.id}", wait_seconds=wait_seconds))
 
-    def _ask(self, method: str, document: Any = None) -> JobStatus:
-        body = None if document is None else make_json_body(document)
+    def _ask(self, method: str, body: Body | None = None) -> JobStatus:
         request = Request(method, f"/v1/jobs/{self.id}", body=body, repeatable=True)
         return self._note(self._calls.ask(request))
 
@@ -197,17 +197,12 @@ def _wait_for(
     """What is found by looks, which are repeated until then, also over a restart of the service.
 
     Args:
-        look: Looks once, at most for so many seconds; None if there is nothing yet. A service that
-            answers at once is asked often at first, then once a second.
+        look: Looks once, at most for the seconds that it is given; None if there is nothing yet.
         calls: The calls to the service.
         timeout_seconds: How long to wait; None for no limit.
         longest: How long one look may take.
         what: What is waited for, for the error.
-
-    Raises:
-        WaitTimeout: It was not found in time.
     """
-    pause = _FIRST_POLL_SECONDS
     longest = min(longest, calls.timeout_seconds / 2)  # the service is silent until then
     answered = time.monotonic()
     end = answered + (math.inf if timeout_seconds is None else timeout_seconds)
@@ -227,18 +222,12 @@ def _wait_for(
         if time.monotonic() > end:
             raise WaitTimeout(f"{what} not finished after {timeout_seconds} s")
         if time.monotonic() - asked < longest_look:  # the service did not wait
-            find_interruption().sleep(pause)
-            pause = min(LOOK_SECONDS, pause * 1.4)
+            find_interruption().sleep(_PAUSE_SECONDS)
 
 
 @contextlib.contextmanager
 def _watch(progress: bool | Watcher) -> Iterator[Watcher | None]:
-    """The function that receives the job while it is waited for; None for none.
-
-    Args:
-        progress: True for a bar on standard error (without rich: none), False for none; or the
-            function.
-    """
+    """The function that receives the job while it is waited for; None for none."""
     if progress is not True:
         yield progress or None
         return

@@ -63,8 +63,7 @@ class Jobs(StoredMatrices):
             idempotency_key: The same key posts the same job only once; None makes a new key, with
                 which the call is repeated if its connection breaks.
             on_upload: Receives "a", "b" or "c", the bytes sent, and the bytes in all.
-            **options: See `JobOptions`: alpha, beta, f, kernel, tile, accuracy, sms, devices,
-                verify, priority, storage, labels, deadline, timeout_seconds.
+            **options: See `JobOptions`.
 
         Raises:
             ValueError: An operand is not valid.
@@ -248,12 +247,7 @@ class Jobs(StoredMatrices):
 
 
 def _read_sources(a: Source, b: Source, c: Source | None = None) -> dict[str, Source]:
-    """The operands of a job, with all arrays among them in their common element type.
-
-    Raises:
-        ValueError: They cannot be multiplied, as far as they are known.
-        OSError: A file cannot be read.
-    """
+    """The operands of a job, with all arrays among them in their common element type."""
     given = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
     arrays = {
         name: read_array(name, source)
@@ -282,11 +276,7 @@ def _describe_known(source: Source) -> tuple[tuple[int, ...], str] | None:
 
 
 def _choose_key(idempotency_key: str | None) -> str:
-    """The caller's key, or a new one.
-
-    Raises:
-        ValueError: The service does not take the caller's.
-    """
+    """The caller's key, or a new one."""
     if idempotency_key is None:
         return str(uuid.uuid4())
     if not _KEY.fullmatch(idempotency_key):

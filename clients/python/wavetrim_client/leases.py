@@ -49,9 +49,6 @@ class LeasedMemory:
     An array keeps its place until it and all views of it are gone. Its lease lives as long, even
     when the client is closed. A forked process begins without leases.
 
-    Args:
-        calls: The calls to the service.
-
     Attributes:
         offered: Whether the service may have leases: it is on this host, and has not said no.
     """
@@ -80,26 +77,33 @@ class LeasedMemory:
             block = self._take(reserved_bytes)
         return None if block is None else np.ndarray(lengths, elements, block)
 
-    def find(self, matrix: NDArray[Any]) -> dict[str, Any] | None:
+    def find(self, matrix: NDArray[Any] | None) -> dict[str, Any] | None:
         """How a product names a matrix; None if it lies elsewhere, or its elements overlap."""
-        if not self._leases or not matrix.dtype.isnative or 0 in matrix.shape:
+        if matrix is None or not matrix.dtype.isnative or 0 in matrix.shape:
             return None
         address = matrix.__array_interface__["data"][0]
         for lease in tuple(self._leases):
             offset = address - lease.address
             if 0 <= offset < lease.size_bytes:
-                break
-        else:
-            return None
-        if offset % matrix.itemsize or not _has_own_places(matrix):
-            return None
-        return {
-            "lease": lease.id,
-            "offset_bytes": offset,
-            "shape": matrix.shape,
-            "dtype": matrix.dtype.name,
-            "strides_bytes": matrix.strides,
-        }
+                if offset % matrix.itemsize or not _has_own_places(matrix):
+                    return None
+                return {
+                    "lease": lease.id,
+                    "offset_bytes": offset,
+                    "shape": matrix.shape,
+                    "dtype": matrix.dtype.name,
+                    "strides_bytes": matrix.strides,
+                }
+        return None
+
+    def place(self, matrix: NDArray[Any]) -> NDArray[Any] | None:
+        """A matrix in a lease: itself, or its copy; None if there is no room."""
+        if self.find(matrix):
+            return matrix
+        copy = self.obtain(matrix.shape, matrix.dtype.newbyteorder("="))
+        if copy is not None:
+            np.copyto(copy, matrix)
+        return copy
 
     def leave(self) -> None:
         """Place no more arrays in the present leases, as the service may still write there.
@@ -117,7 +121,7 @@ class LeasedMemory:
             return False
         held_bytes = sum(lease.size_bytes for lease in self._leases)
         ahead_bytes = min(_MOST_AHEAD_BYTES, max(_LEAST_BYTES, held_bytes))
-        for size_bytes in sorted({max(needed_bytes, ahead_bytes), needed_bytes}, reverse=True):
+        for size_bytes in (max(needed_bytes, ahead_bytes), needed_bytes):
             try:
                 lease = open_lease(self._calls, size_bytes)
             except (Unauthorized, NotFound):
@@ -172,10 +176,10 @@ class LeasedMemory:
     def _close_unused(self) -> None:
         """Give back the unused leases that were left, and the other unused ones but the largest."""
         unused = [lease for lease in self._leases if not lease.is_used]
-        idle = sorted(unused, key=lambda lease: lease.size_bytes)
-        for lease in [*idle[:-1], *(lease for lease in self._left if not lease.is_used)]:
+        smaller = sorted(unused, key=lambda lease: lease.size_bytes)[:-1]
+        for lease in [*smaller, *(lease for lease in self._left if not lease.is_used)]:
             lease.close()
-        self._leases = [lease for lease in self._leases if lease not in idle[:-1]]
+        self._leases = [lease for lease in self._leases if lease not in smaller]
         self._left = [lease for lease in self._left if lease.is_used]
 
 
@@ -259,11 +263,7 @@ def open_lease(calls: Calls, size_bytes: int) -> Lease:
 
 
 def _check_peer(connection: socket.socket) -> None:
-    """Make sure that the service is this user's, or the system's.
-
-    Raises:
-        ValueError: It is not.
-    """
+    """Make sure that the service is this user's, or the system's."""
     packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     _, user, _ = _CREDENTIALS.unpack(packed)
     if os.geteuid() not in (0, user) and user != 0:
@@ -288,9 +288,6 @@ def _check_memory(file: int, size_bytes: int) -> None:
     """Make sure that the memory is as long as it should be and sealed: nobody can shorten it.
 
     Reading memory that was cut off would crash this process.
-
-    Raises:
-        ValueError: It is not.
     """
     seals = fcntl.fcntl(file, fcntl.F_GET_SEALS)
     missing = [name for name in _SEALS if not seals & getattr(fcntl, name)]

@@ -42,16 +42,11 @@ def read_dtype(descr: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def check_dtype(dtype: np.dtype[Any]) -> None:
-    """Refuse an element type that the service does not multiply.
-
-    Raises:
-        ValueError: The service does not multiply it.
-    """
+    """Refuse an element type that the service does not multiply."""
     if dtype.name not in DTYPES:
         raise ValueError(f"dtype is {dtype.name}; it must be one of {', '.join(DTYPES)}")
 
 
-@lru_cache(maxsize=256)
 def format_head(dtype: np.dtype[Any], shape: tuple[int, ...], fortran_order: bool) -> bytes:
     """The head that `numpy.save` writes: everything before the elements."""
     buffer = io.BytesIO()
@@ -69,23 +64,20 @@ def parse_head(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Shape of a .npy file, whether its elements lie column after column, and their type.
 
     Raises:
-        ValueError: It is not the head of a .npy file of numbers.
+        ValueError: It is not the head of a .npy file of numbers, of the version that is sent.
     """
     buffer = io.BytesIO(head)
-    read = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }.get(np.lib.format.read_magic(buffer))
-    if read is None:
-        raise ValueError("version is another than 1.0 or 2.0")
-    shape, fortran_order, dtype = read(buffer)
+    version = np.lib.format.read_magic(buffer)
+    if version != (1, 0):
+        raise ValueError(f"version is {version}; it must be (1, 0)")
+    shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(buffer)
     if dtype.hasobject:
         raise ValueError(f"dtype is {dtype}; it must be a number")
     return shape, fortran_order, read_dtype(dtype)
 
 
 def view_bytes(array: NDArray[Any]) -> memoryview:
-    """The bytes of a contiguous array of at least one element, as they lie in memory."""
+    """The bytes of a contiguous array, as they lie in memory."""
     plain = array.view(np.ndarray)  # a `numpy.matrix` would stay two-dimensional
     return plain.reshape(-1, order="A").view(np.uint8).data
 
@@ -133,11 +125,7 @@ def make_file_body(path: Path) -> Body:
 
 
 def _read_file(path: Path, size_bytes: int) -> Iterator[bytes]:
-    """The file's bytes, as many as it had when the body was made.
-
-    Raises:
-        OSError: It cannot be read, or is shorter than it was.
-    """
+    """The file's bytes, as many as it had when the body was made."""
     left = size_bytes
     with path.open("rb", buffering=0) as file:
         while left:

@@ -122,8 +122,6 @@ def describe_options(
 ) -> dict[str, Any]:
     """The options that are not None, as the service takes them.
 
-    Scalars of NumPy's become Python's, which can be written as JSON.
-
     Args:
         options: Those that were given.
         kind: The options that there are.
@@ -137,21 +135,15 @@ def describe_options(
     for name in options:
         if name not in known:
             raise TypeError(f"there is no option {name!r}; there are {', '.join(known)}")
-    plain = {name: read_option(name, value) for name, value in options.items()}
+    plain = {name: _read_option(name, value) for name, value in options.items()}
     return {name: value for name, value in plain.items() if value is not None}
 
 
-def read_option(name: str, value: Any) -> Any:
-    """The value of an option as JSON has it.
-
-    Raises:
-        ValueError: A factor is not a finite number, or the labels are no list.
-    """
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value[()]
-    if isinstance(value, np.generic):
+def _read_option(name: str, value: Any) -> Any:
+    """The value of an option as JSON has it: scalars of NumPy's become Python's."""
+    if isinstance(value, np.ndarray | np.generic) and value.ndim == 0:
         # `item` of a long double is itself.
-        value = float(value) if isinstance(value, np.floating) else value.item()
+        value = float(value) if value.dtype.kind == "f" else value.item()
     is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
     if name in ("alpha", "beta") and not is_number:
         raise ValueError(f"{name} is {value!r}; it must be a finite real number")

@@ -50,8 +50,7 @@ class Products:
                 array, of any strides.
             b: K x N, a stack of such matrices, or a vector of K. Stacks are broadcast and element
                 types promoted by NumPy's rules.
-            **options: See `MatmulOptions`: c, dtype, out, alpha, beta, f, kernel, tile, accuracy,
-                sms, devices, verify.
+            **options: See `MatmulOptions`.
 
         Raises:
             ValueError: The operands cannot be multiplied, or `out` cannot take the product.
@@ -72,8 +71,7 @@ class Products:
         matrix = None
         if out is not None:
             check_out(out, shape, wanted)
-            reshaped = out.reshape(find_shape(operands[0].shape, operands[1].shape))
-            matrix = reshaped if np.may_share_memory(reshaped, out) else None
+            matrix = out.reshape(find_shape(operands[0].shape, operands[1].shape))
         found = self._multiply_in_leases(operands, wanted, query, matrix)
         product, details = found or self._send_operands(operands, query, matrix)
         product = product.reshape(shape)
@@ -90,41 +88,25 @@ class Products:
     ) -> tuple[NDArray[Any], Details] | None:
         """The product of operands in leases; None if they are better sent, or there is no lease.
 
-        Args:
-            operands: A, B and, if beta is not 0, C.
-            dtype: Element type of the result.
-            query: The options of the product.
-            out: M x N, for the result; computed in place if it is in a lease, apart from operands.
-
-        Returns:
-            The result, which is a new array unless it was computed in place. A new one lies in a
-            lease if an operand does.
+        A new result lies in a lease if an operand does; else it is computed in `out`, if that lies
+        in a lease apart from the operands.
         """
         memory = self._memory
         if not memory.offered or any(one.ndim > 2 or 0 in one.shape for one in operands):
             return None
-        is_there = any(memory.find(one) is not None for one in operands)
-        target = out if out is not None and memory.find(out) is not None else None
+        is_there = any(map(memory.find, operands))
+        target = out if memory.find(out) else None
         size_bytes = sum(one.nbytes for one in operands)
         if not is_there and target is None and size_bytes < _COPIED_BYTES:
             return None
-        placed = [self._place(one) for one in operands]
         if target is None or any(np.may_share_memory(target, one) for one in operands):
             target = memory.obtain((operands[0].shape[0], operands[1].shape[1]), dtype)
-        named = [None if one is None else memory.find(one) for one in (*placed, target)]
+        placed = [*map(memory.place, operands), target]
+        named = [*map(memory.find, placed)]
         details = None if None in named else self._multiply_there(named, query)
         if details is None or target is None:
             return None
         return target if is_there or out is not None else target.copy(), details
-
-    def _place(self, matrix: NDArray[Any]) -> NDArray[Any] | None:
-        """A matrix in a lease: itself, or its copy."""
-        if self._memory.find(matrix) is not None:
-            return matrix
-        copy = self._memory.obtain(matrix.shape, matrix.dtype.newbyteorder("="))
-        if copy is not None:
-            np.copyto(copy, matrix)
-        return copy
 
     def _multiply_there(self, named: Sequence[Any], query: Mapping[str, Any]) -> Details | None:
         """Compute a product where its matrices lie; None if they must be sent after all."""

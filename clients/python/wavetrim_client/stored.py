@@ -132,11 +132,7 @@ class StoredMatrices:
 
 
 def name_matrix(matrix: MatrixName) -> str:
-    """The id of a matrix.
-
-    Raises:
-        ValueError: It is neither a matrix of the service nor an id.
-    """
+    """The id of a matrix."""
     if isinstance(matrix, str):
         return matrix
     if isinstance(matrix, Matrix):
