@@ -9,7 +9,7 @@ service failed.
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
@@ -19,10 +19,11 @@ from typing import Final
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.results import Record
 from benchmarks.common.steps import share_time
+from benchmarks.common.turns import take_turns
 from benchmarks.http.baselines import CUPY, NUMPY, OURS, Baseline, Lease, Wire
-from benchmarks.http.contest import measure_case
+from benchmarks.http.client import Load
 from benchmarks.http.product import Product, WrongAnswer
-from benchmarks.http.rows import Case, describe_row
+from benchmarks.http.rows import DTYPE, Case, describe_row, summarize_rounds
 from benchmarks.http.servers import start_peer, start_service
 from wavetrim.client import ClientError
 
@@ -36,6 +37,10 @@ SIZES_ON_FEW_CORES: Final = (64, 256, 1024, 2048)
 CLIENTS: Final = (1, 16)
 MOST_SIZE_OF_MANY: Final = 1024
 """Largest size with more than one client."""
+
+ROUNDS: Final = 5
+LEAST_ROUNDS: Final = 3
+"""Turns of each baseline; fewer take place if they take longer than a case's time."""
 
 MOST_PRODUCTS: Final = 4
 """Different products of a size that take turns, so that an answer sent again is detected."""
@@ -56,7 +61,9 @@ def main() -> int:
             baselines = start_all(Path(folder), stack, has_gpu=has_gpu)
             sizes = arguments.sizes or (SIZES if has_gpu else SIZES_ON_FEW_CORES)
             until = time.perf_counter() + arguments.seconds
-            measure_products(baselines, list_cases(sizes, arguments), record, until)
+            cases = [*list_cases(sizes, arguments.clients)]
+            for case, case_until in share_time(cases, list(map(weigh_case, cases)), until):
+                measure_case(case, baselines, record, case_until)
     except (WrongAnswer, ClientError, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
@@ -67,10 +74,7 @@ def start_all(folder: Path, stack: ExitStack, *, has_gpu: bool) -> Sequence[Base
     """Start the service and its peers; returns all baselines. Without one nothing is compared."""
     service, unix = start_service(folder)
     stack.callback(service.stop)
-    baselines: list[Baseline] = [
-        Wire(OURS, service.address, "/v1/matmul"),
-        Lease(unix),
-    ]
+    baselines: list[Baseline] = [Wire(OURS, service.address, "/v1/matmul"), Lease(unix)]
     for name in (NUMPY, CUPY) if has_gpu else (NUMPY,):
         peer = start_peer(name, folder)
         stack.callback(peer.stop)
@@ -78,14 +82,12 @@ def start_all(folder: Path, stack: ExitStack, *, has_gpu: bool) -> Sequence[Base
     return baselines
 
 
-def list_cases(sizes: Sequence[int], arguments: argparse.Namespace) -> list[Case]:
-    """The products, small ones first."""
-    return [
-        Case(size, "float32", clients)
-        for size in sorted(sizes)
-        for clients in sorted(arguments.clients)
-        if clients == 1 or size <= MOST_SIZE_OF_MANY
-    ]
+def list_cases(sizes: Sequence[int], clients: Sequence[int]) -> Iterator[Case]:
+    """The cases, those of small products first."""
+    for size in sorted(sizes):
+        for some in sorted(clients):
+            if some == 1 or size <= MOST_SIZE_OF_MANY:
+                yield Case(size, DTYPE, some)
 
 
 def weigh_case(case: Case) -> float:
@@ -97,24 +99,29 @@ def weigh_case(case: Case) -> float:
     return 1.0 + case.clients * 3 * 8 * case.size**2 / 5e8
 
 
-def measure_products(
-    baselines: Sequence[Baseline], cases: Sequence[Case], record: Record, until: float
-) -> None:
-    """Measure case after case; if time runs out, the record names the rest.
+def measure_case(case: Case, baselines: Sequence[Baseline], record: Record, until: float) -> None:
+    """Let baselines take turns at a case; the first product of each does not count.
 
     Raises:
         WrongAnswer: A baseline's answer is not its product.
         OSError: A connection broke.
         ClientError: A lease failed.
     """
-    for case, case_until in share_time(cases, list(map(weigh_case, cases)), until):
-        seconds = case_until - time.perf_counter()
-        if seconds <= 0:
-            record.leave_out(str(case), "time ran out")
-            continue
-        products = [Product.draw(case.size, case.dtype, seed) for seed in range(MOST_PRODUCTS)]
-        there = [one for one in baselines if case.clients <= one.most_clients]
-        record.add(measure_case(case, there, products, seconds), describe_row)
+    seconds = until - time.perf_counter()
+    if seconds <= 0:
+        record.leave_out(str(case), "time ran out")
+        return
+    products = [Product.draw(case.size, case.dtype, seed) for seed in range(MOST_PRODUCTS)]
+    loads: dict[Baseline, list[Load]] = {
+        one: [] for one in baselines if case.clients <= one.most_clients
+    }
+    share = seconds / (ROUNDS * len(loads))
+    for baseline in loads:
+        baseline.measure(products, 1, 0.0)
+    for _, baseline in take_turns(loads, ROUNDS, least=LEAST_ROUNDS, until=until):
+        loads[baseline].append(baseline.measure(products, case.clients, share))
+    rows = [summarize_rounds(case, baseline.name, of) for baseline, of in loads.items()]
+    record.add(rows, describe_row)
 
 
 def read_arguments() -> argparse.Namespace:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import wavetrim
 from benchmarks.http.client import Address, Load, apply_load
-from benchmarks.http.product import Product, view_bytes
+from benchmarks.http.product import Product
 
 OURS: Final = "wavetrim"
 OURS_LEASE: Final = "wavetrim-lease"
@@ -28,12 +28,7 @@ class Wire:
         self._address, self._path = address, path
 
     def measure(self, products: Sequence[Product], clients: int, seconds: float) -> Load:
-        """Let clients ask for the products for some time.
-
-        Raises:
-            WrongAnswer: An answer is not its product.
-            OSError: A connection broke.
-        """
+        """Let clients ask for the products for some time."""
         return apply_load(self._address, self._path, products, clients, seconds)
 
 
@@ -42,9 +37,6 @@ class Lease:
 
     Only with one client: it shows what a caller waits for, not the service's capacity. All rounds
     of a size use one lease, so that the service has page-locked it if there is a GPU.
-
-    Args:
-        unix: The service's Unix socket.
     """
 
     name = OURS_LEASE
@@ -57,16 +49,15 @@ class Lease:
     def measure(self, products: Sequence[Product], clients: int, seconds: float) -> Load:
         """Copy operands into the lease, multiply there, and check the result there."""
         del clients
-        load, like = Load(), products[0].a
+        times: list[float] = []
+        like = products[0].a
         until = time.perf_counter() + seconds
         if not self._arrays or self._arrays[0].shape != like.shape:
             self._arrays = []  # the last lease ends
             self._arrays = [self._client.empty(like.shape, like.dtype) for _ in "abc"]
-        while not load.seconds or time.perf_counter() < until:
-            product = products[len(load.seconds) % len(products)]
-            load.seconds.append(self._multiply(product))
-        load.elapsed_seconds = sum(load.seconds)
-        return load
+        while not times or time.perf_counter() < until:
+            times.append(self._multiply(products[len(times) % len(products)]))
+        return Load(times, sum(times))
 
     def _multiply(self, product: Product) -> float:
         a, b, c = self._arrays
@@ -75,7 +66,7 @@ class Lease:
         began = time.perf_counter()
         self._client.matmul(a, b, out=c)
         seconds = time.perf_counter() - began
-        product.check(view_bytes(c))
+        product.check(memoryview(c).cast("B"))
         return seconds
 
 

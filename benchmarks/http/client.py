@@ -6,12 +6,13 @@ checked, outside the measured time.
 
 import contextlib
 import gc
+import itertools
 import re
 import socket
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -57,7 +58,7 @@ def make_request(path: str, product: Product) -> bytes:
     return head.encode() + body
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Load:
     """The measurements of some clients.
 
@@ -66,8 +67,8 @@ class Load:
         elapsed_seconds: From the first request to the last answer.
     """
 
-    seconds: list[float] = field(default_factory=list)
-    elapsed_seconds: float = 0.0
+    seconds: Sequence[float]
+    elapsed_seconds: float
 
 
 class Connection:
@@ -113,21 +114,20 @@ def apply_load(
     """
     requests = [make_request(path, product) for product in products]
 
-    def call(first: int, connection: Connection, until: float) -> Load:
-        load, number = Load(), first
-        while True:
+    def call(first: int, connection: Connection) -> list[tuple[float, float]]:
+        times: list[tuple[float, float]] = []
+        for number in itertools.count(first):
             request, product = requests[number % len(requests)], products[number % len(products)]
-            number += 1
-            began = time.perf_counter()
+            sent = time.perf_counter()
             status, body = connection.exchange(request)
             ended = time.perf_counter()
             if status != 200:
                 raise WrongAnswer(f"status {status}: {bytes(body[:1000])!r}")
             product.check(body[max(0, len(body) - product.answer_bytes) :])
-            load.seconds.append(ended - began)
+            times.append((sent, ended))
             if ended >= until:
-                load.elapsed_seconds = ended
-                return load
+                break
+        return times
 
     with contextlib.ExitStack() as stack:
         connections = [Connection(address, products[0]) for _ in range(clients)]
@@ -138,9 +138,6 @@ def apply_load(
         gc.disable()  # a collection would stop all clients
         stack.callback(gc.enable)
         began = time.perf_counter()
-        until = [began + seconds] * clients
-        loads = list(pool.map(call, range(clients), connections, until))
-    return Load(
-        [one for load in loads for one in load.seconds],
-        max(load.elapsed_seconds for load in loads) - began,
-    )
+        until = began + seconds
+        times = list(itertools.chain(*pool.map(call, range(clients), connections)))
+    return Load([ended - sent for sent, ended in times], max(ended for _, ended in times) - began)

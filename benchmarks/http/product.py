@@ -14,11 +14,6 @@ class WrongAnswer(Exception):
     """An answer is not the product that was asked for; the message says what it is."""
 
 
-def view_bytes(matrix: Matrix) -> memoryview:
-    """A matrix's own memory; it is row-major without gaps."""
-    return memoryview(matrix.data).cast("B")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Product:
     """A and B, and a check of A·B.

@@ -4,12 +4,15 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 from benchmarks.common.results import Results, read_results
 from benchmarks.http.client import Load
 
+DTYPE: Final = "float32"
 
-@dataclass(frozen=True, slots=True, order=True)
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """A case at which baselines take turns.
 
