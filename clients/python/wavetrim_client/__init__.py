@@ -17,7 +17,7 @@ In the order of the data's way:
 """
 
 from .async_client import AsyncClient, AsyncJob
-from .client import Client
+from .client import Client, __version__
 from .errors import (
     ClientError,
     DownloadCorrupted,
@@ -40,7 +40,6 @@ from .options import (
     ProductOptions,
 )
 from .records import Details, Expected, Health, JobStatus, Matrix
-from .version import __version__
 
 __all__ = [
     "Accuracy",

@@ -14,10 +14,11 @@ from .leases import LeasedMemory
 from .options import PlanQuestion, describe_options
 from .products import Products
 from .records import Health
-from .version import __version__
 from .wire.address import parse_address
 from .wire.calls import Calls
 from .wire.connection import Request
+
+__version__: Final = "0.2.0"
 
 LOCAL_URL: Final = "http://127.0.0.1:8000"
 """Where `wavetrim serve` listens by default."""

@@ -196,12 +196,8 @@ def _wait_for(
 ) -> T:
     """What is found by looks, which are repeated until then, also over a restart of the service.
 
-    Args:
-        look: Looks once, at most for the seconds that it is given; None if there is nothing yet.
-        calls: The calls to the service.
-        timeout_seconds: How long to wait; None for no limit.
-        longest: How long one look may take.
-        what: What is waited for, for the error.
+    Each look takes `longest` seconds at most, and returns None if there is nothing yet. The error
+    says `what` is waited for.
     """
     longest = min(longest, calls.timeout_seconds / 2)  # the service is silent until then
     answered = time.monotonic()

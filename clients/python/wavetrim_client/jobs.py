@@ -19,7 +19,7 @@ from .job import LOOK_SECONDS, Job, PostedJob, as_completed
 from .npy import make_file_body, read_dtype
 from .options import JobOptions, describe_options
 from .records import Expected, JobStatus, Matrix
-from .stored import StoredMatrices, name_matrix
+from .stored import StoredMatrices
 from .wire.calls import Calls, make_json_body
 from .wire.connection import UNDO_SECONDS, Request
 
@@ -204,6 +204,10 @@ class Jobs(StoredMatrices):
         common = describe_options(options, JobOptions, "c", "idempotency_key", "on_upload")
         sources = [_read_sources(*product) for product in products]
         uploaded: dict[int, Matrix] = {}
+
+        def undo(answer: Any) -> None:
+            self.take_back([job["id"] for job in (answer if as_list else [answer])])
+
         try:
             documents = [
                 {name: self._name(name, one, uploaded, on_upload) for name, one in given.items()}
@@ -217,7 +221,7 @@ class Jobs(StoredMatrices):
                 body=make_json_body(posted if as_list else posted[0]),
                 repeatable=True,
                 # With a key of the caller's, the jobs may be those of an earlier call.
-                undo=self._unpost if idempotency_key is None else None,
+                undo=undo if idempotency_key is None else None,
             )
             answer = self._calls.ask(request)
         except BaseException:
@@ -231,8 +235,10 @@ class Jobs(StoredMatrices):
         self, name: str, source: Source, uploaded: dict[int, Matrix], on_upload: Uploaded | None
     ) -> Any:
         """An operand as a request names it. A file or an array is uploaded, if it is not yet."""
-        if isinstance(source, Matrix | str):
-            return name_matrix(source)
+        if isinstance(source, str):
+            return source
+        if isinstance(source, Matrix):
+            return source.id
         if isinstance(source, PostedJob):
             return {"job": source.id}
         if id(source) not in uploaded:
@@ -240,10 +246,6 @@ class Jobs(StoredMatrices):
             stored = self.put(source, digest=isinstance(source, Path), on_progress=move)
             uploaded[id(source)] = stored
         return uploaded[id(source)].id
-
-    def _unpost(self, answer: Any) -> None:
-        """Take back the jobs of a post that was interrupted after it had arrived."""
-        self.take_back([job["id"] for job in (answer if isinstance(answer, list) else [answer])])
 
 
 def _read_sources(a: Source, b: Source, c: Source | None = None) -> dict[str, Source]:

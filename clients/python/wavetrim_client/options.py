@@ -13,10 +13,6 @@ Accuracy = Literal["strict", "library", "float32", "float64"]
 errors of float32 or float64, for which tensor cores may be used."""
 
 
-Storage = Literal["disk", "memory"]
-"""Where the result of a job is kept; in memory it ends with the service."""
-
-
 class PlanOptions(TypedDict, total=False):
     """The options of a plan.
 
@@ -111,7 +107,7 @@ class JobOptions(ProductOptions, total=False):
     """
 
     priority: int
-    storage: Storage
+    storage: Literal["disk", "memory"]
     labels: Sequence[str]
     deadline: datetime | str | None
     timeout_seconds: float | None

@@ -131,15 +131,10 @@ class StoredMatrices:
                     calls.remove(_find_path(matrix))
 
 
-def name_matrix(matrix: MatrixName) -> str:
-    """The id of a matrix."""
+def _find_path(matrix: MatrixName) -> str:
     if isinstance(matrix, str):
-        return matrix
+        return f"/v1/matrices/{matrix}"
     if isinstance(matrix, Matrix):
-        return matrix.id
+        return f"/v1/matrices/{matrix.id}"
     name = type(matrix).__name__
     raise ValueError(f"matrix is {name!r}; it must be a Matrix of the service or its id")
-
-
-def _find_path(matrix: MatrixName) -> str:
-    return f"/v1/matrices/{name_matrix(matrix)}"

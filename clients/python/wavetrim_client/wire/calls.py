@@ -46,14 +46,7 @@ _NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTT
 
 
 class Calls:
-    """HTTP/1.1 calls to one service; may be used by several threads.
-
-    Args:
-        address: Where the service is.
-        headers: Sent with every request.
-        timeout_seconds: The longest silence of the service; None for no limit.
-        retries: How often a request is repeated at most.
-        tls_context: TLS settings; None for the system's certificates.
+    """HTTP/1.1 calls to one service, as of `Client`; may be used by several threads.
 
     Attributes:
         url: Address of the service.

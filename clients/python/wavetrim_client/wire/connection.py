@@ -106,12 +106,7 @@ class _Closed(Exception):
 
 
 class Connection:
-    """A connection to the service, for one request after the other.
-
-    Args:
-        address: Where the service is.
-        tls_context: TLS settings; required for an https address.
-    """
+    """A connection to the service, for one request after the other."""
 
     def __init__(self, address: Address, tls_context: ssl.SSLContext | None) -> None:
         self._url = address.url
@@ -127,14 +122,9 @@ class Connection:
         return self._is_sent and answer is not None and answer.isclosed() and not answer.will_close
 
     def ask(self, request: Request, head: bytes, seconds: float) -> Answer:
-        """Send a request and receive the head of its answer.
+        """Send a request, of which the head is written, and receive the head of its answer.
 
         The service may answer, or close the connection, before it has taken the whole body.
-
-        Args:
-            request: The request.
-            head: Its line and headers.
-            seconds: The longest silence of the service.
         """
         self._is_sent, self._answer = False, None
         self._limit_silence(seconds)
