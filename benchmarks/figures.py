@@ -11,7 +11,7 @@ from typing import Final
 from benchmarks.common.plots import DOCS, Plot
 from benchmarks.common.results import ResultsError
 from benchmarks.common.tables import README, RESULTS, SHOWN, fill_section
-from benchmarks.fault_table import render_faults
+from benchmarks.faults import render_faults
 from benchmarks.host import plots
 from benchmarks.host.gains import render_gains
 from benchmarks.host.results import read_contests, read_host_results
@@ -24,7 +24,7 @@ from benchmarks.kernels import ladder
 from benchmarks.kernels.rows import read_kernel_results
 from benchmarks.kernels.tables import render_speed
 from benchmarks.settings import render_settings
-from benchmarks.verify.tables import render_verify
+from benchmarks.verify import render_verify
 
 NOT_MEASURED: Final = "Not measured yet: no file of results holds it."
 
