@@ -1,15 +1,12 @@
 """How the time of a run is divided among its measurements."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from benchmarks.common.results import Record
 from wavetrim.kernels.errors import DeviceFailure, KernelsError
 from wavetrim.scheduler.errors import SchedulerError
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +37,9 @@ def take_steps(steps: Sequence[Step], until: float, record: Record) -> None:
     Raises:
         DeviceFailure: The GPU cannot be used after this failure.
     """
-    for step, step_until in share_time(steps, [step.estimate_seconds for step in steps], until):
-        seconds = step_until - time.perf_counter()
+    for number, step in enumerate(steps):
+        weight = step.estimate_seconds / sum(one.estimate_seconds for one in steps[number:])
+        seconds = (until - time.perf_counter()) * weight
         if seconds <= 0:
             record.leave_out(step.name, "no time is left")
             continue
@@ -54,18 +52,3 @@ def take_steps(steps: Sequence[Step], until: float, record: Record) -> None:
         finally:
             record.write()
             print(f"--- {step.name}, {until - time.perf_counter():.0f} s left", flush=True)
-
-
-def share_time(
-    items: Sequence[Item], weights: Sequence[float], until: float
-) -> Iterator[tuple[Item, float]]:
-    """Yield each item with the time by which it should be over.
-
-    Args:
-        items: What is measured, one after the other.
-        weights: Weight of each item; an item gets its share of the time that is left.
-        until: Value of time.perf_counter() by which all should be over.
-    """
-    for index, item in enumerate(items):
-        now = time.perf_counter()
-        yield item, now + (until - now) * weights[index] / sum(weights[index:])

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +19,7 @@ from typing import Final
 
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.results import Record
-from benchmarks.common.steps import share_time
+from benchmarks.common.steps import Step, take_steps
 from benchmarks.common.turns import take_turns
 from benchmarks.http.baselines import CUPY, NUMPY, OURS, Baseline, Lease, Wire
 from benchmarks.http.client import Load
@@ -61,9 +62,11 @@ def main() -> int:
             baselines = start_all(Path(folder), stack, has_gpu=has_gpu)
             sizes = arguments.sizes or (SIZES if has_gpu else SIZES_ON_FEW_CORES)
             until = time.perf_counter() + arguments.seconds
-            cases = [*list_cases(sizes, arguments.clients)]
-            for case, case_until in share_time(cases, list(map(weigh_case, cases)), until):
-                measure_case(case, baselines, record, case_until)
+            steps = [
+                Step(str(case), weigh_case(case), partial(measure_case, case, baselines, record))
+                for case in list_cases(sizes, arguments.clients)
+            ]
+            take_steps(steps, until, record)
     except (WrongAnswer, ClientError, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
@@ -99,7 +102,7 @@ def weigh_case(case: Case) -> float:
     return 1.0 + case.clients * 3 * 8 * case.size**2 / 5e8
 
 
-def measure_case(case: Case, baselines: Sequence[Baseline], record: Record, until: float) -> None:
+def measure_case(case: Case, baselines: Sequence[Baseline], record: Record, seconds: float) -> None:
     """Let baselines take turns at a case; the first product of each does not count.
 
     Raises:
@@ -107,10 +110,7 @@ def measure_case(case: Case, baselines: Sequence[Baseline], record: Record, unti
         OSError: A connection broke.
         ClientError: A lease failed.
     """
-    seconds = until - time.perf_counter()
-    if seconds <= 0:
-        record.leave_out(str(case), "time ran out")
-        return
+    until = time.perf_counter() + seconds
     products = [Product.draw(case.size, case.dtype, seed) for seed in range(MOST_PRODUCTS)]
     loads: dict[Baseline, list[Load]] = {
         one: [] for one in baselines if case.clients <= one.most_clients
