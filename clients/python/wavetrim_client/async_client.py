@@ -116,7 +116,6 @@ class AsyncJob(PostedJob):
     """`Job` for asynchronous callers, with the same calls.
 
     Attributes:
-        id: Its id, valid for as long as the service keeps the job.
         blocking: The job whose calls run in threads.
     """
 

@@ -5,9 +5,6 @@ import os
 import ssl
 from typing import Any, Final, Self, Unpack
 
-import numpy as np
-from numpy.typing import DTypeLike
-
 from .errors import ServiceBusy
 from .jobs import Jobs
 from .leases import LeasedMemory
@@ -94,31 +91,17 @@ class Client(Products, Jobs):
         self._memory.leave()
         self._calls.close()
 
-    def plan(
-        self,
-        m: int,
-        n: int,
-        k: int,
-        *,
-        dtype: DTypeLike = "float32",
-        memory: str = "pageable",
-        device: str | None = None,
-        **options: Unpack[PlanQuestion],
-    ) -> dict[str, Any]:
+    def plan(self, m: int, n: int, k: int, **options: Unpack[PlanQuestion]) -> dict[str, Any]:
         """How the service would split a product: F, waves, predicted seconds, the curve.
 
         Args:
             m: Rows of A and of the product.
             n: Columns of B and of the product.
             k: Columns of A, rows of B.
-            dtype: Element type.
-            memory: "pageable" or "pinned".
-            device: Preset of a GPU, which need not be there ("H200"); None for the service's GPUs.
             **options: See `PlanQuestion`.
         """
-        asked = describe_options(options, PlanQuestion, "dtype", "memory", "device")
-        sizes = {"m": m, "n": n, "k": k, "dtype": np.dtype(dtype).name, "memory": memory}
-        plan: dict[str, Any] = self._calls.get("/v1/plan", **sizes, device=device, **asked)
+        asked = describe_options(options, PlanQuestion)
+        plan: dict[str, Any] = self._calls.get("/v1/plan", m=m, n=n, k=k, **asked)
         return plan
 
     def devices(self) -> dict[str, Any]:

@@ -56,7 +56,6 @@ class Job(PostedJob):
     """A job of the service.
 
     Attributes:
-        id: Its id, valid for as long as the service keeps the job.
         expected: When it starts and ends, as the service said when it was last asked: at the post,
             by `status` or while the job is waited for. None if it has ended, or was never asked.
     """

@@ -58,7 +58,7 @@ class LeasedMemory:
         self._lock = threading.Lock()
         self._leases: list[Lease] = []
         self._left: list[Lease] = []
-        self._released: deque[tuple[int, Lease, int, int]] = deque()
+        self._released: deque[tuple[Lease, int, int]] = deque()
         self._process = os.getpid()
         self._asks_again = 0.0
         is_local = calls.url.startswith("unix:")
@@ -150,8 +150,7 @@ class LeasedMemory:
             else:
                 return None
         block = (ctypes.c_uint8 * size_bytes).from_buffer(lease.memory, offset)
-        place = (os.getpid(), lease, offset, size_bytes)
-        weakref.finalize(block, self._release, *place).atexit = False
+        weakref.finalize(block, self._release, lease, offset, size_bytes).atexit = False
         return block
 
     def _release(self, *place: Any) -> None:
@@ -164,9 +163,8 @@ class LeasedMemory:
         while self._lock.acquire(blocking=False):
             try:
                 while self._released:
-                    process, lease, offset, size_bytes = self._released.popleft()
-                    if process == os.getpid():
-                        lease.give(offset, size_bytes)
+                    lease, offset, size_bytes = self._released.popleft()
+                    lease.give(offset, size_bytes)
                 self._close_unused()
             finally:
                 self._lock.release()

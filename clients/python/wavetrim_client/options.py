@@ -37,6 +37,9 @@ class PlanQuestion(PlanOptions, total=False):
     """The options of a plan, and numbers that take the place of the machine's.
 
     Attributes:
+        dtype: Element type, float32 by default.
+        memory: "pageable" (the default) or "pinned".
+        device: Preset of a GPU, which need not be there ("H200"); None for the service's GPUs.
         cpu_threads: What if the CPU had so many threads.
         cpu_gflops: What if the CPU alone had this rate.
         link_gbytes_per_second: What if the GPU's link had this rate each way.
@@ -51,6 +54,9 @@ class PlanQuestion(PlanOptions, total=False):
         drawing: Whether the answer has the schedule, and more points near the split.
     """
 
+    dtype: DTypeLike
+    memory: str
+    device: str | None
     cpu_threads: int | None
     cpu_gflops: float | None
     link_gbytes_per_second: float | None
@@ -147,6 +153,8 @@ def _read_option(name: str, value: Any) -> Any:
         if isinstance(value, str):
             raise ValueError(f"labels is {value!r}; it must be a list of strings")
         return [*value]
+    if name == "dtype":
+        return np.dtype(value).name
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     return value

@@ -128,6 +128,8 @@ class Connection:
         """
         self._is_sent, self._answer = False, None
         self._limit_silence(seconds)
+        interruption = find_interruption()
+        interruption.watch(self.sock)
         held = bytearray(head)
         with contextlib.suppress(_Closed):
             for piece in request.body.read_pieces() if request.body else ():
@@ -137,7 +139,8 @@ class Connection:
                 self._send(held)
                 self._send(piece)
                 held = bytearray()
-            self._send(held, grace_seconds=UNDO_SECONDS if request.undo else 0.0)
+            interruption.watch(self.sock, grace_seconds=UNDO_SECONDS if request.undo else 0.0)
+            self._send(held)
             self._is_sent = True
         return self._receive()
 
@@ -164,8 +167,7 @@ class Connection:
         self._seconds = seconds
         self.sock.settimeout(seconds)
 
-    def _send(self, data: bytes | bytearray | memoryview, grace_seconds: float = 0.0) -> None:
-        find_interruption().watch(self.sock, grace_seconds)
+    def _send(self, data: bytes | bytearray | memoryview) -> None:
         view = memoryview(data)
         with self._name_failures():
             try:
