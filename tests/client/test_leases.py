@@ -14,7 +14,7 @@ from tests.clients import close_client, open_client
 from tests.matrices import FLOATS, assert_product, make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer, make_server_fixture, open_http
-from wavetrim.client import ServiceRefused
+from wavetrim.client import Client, ServiceRefused
 
 MIB = 2**20
 RECEIVED = "wavetrim_received_bytes_total"
@@ -164,6 +164,28 @@ def test_after_a_lost_answer_no_array_is_placed_where_the_product_may_still_be_w
         assert_product(client.matmul(a, b, out=further), a, b)
         close_client(client)
     assert server.read_arena("leases") == 1, "an array is left"
+
+
+def test_a_forked_process_leaves_the_leases_to_its_parent(server):
+    wait_for_leases(server, 0)
+    with Client(server.unix_socket) as client:
+        a, b = (make_there(client, make_matrix(100, 100, "float64", seed)) for seed in (1, 2))
+        expected = a @ b
+        child = os.fork()
+        if child == 0:
+            try:
+                del b
+                product = client.matmul(a, make_there(client, np.eye(100)))
+                os._exit(0 if np.array_equal(product, a) else 1)
+            finally:
+                os._exit(1)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        out = client.empty((100, 100), "float64")
+        np.testing.assert_allclose(client.matmul(a, b, out=out), expected)
+        wait_for_leases(server, 1)
+        del a, b, out
+    wait_for_leases(server, 0)
 
 
 def test_without_room_arrays_are_ordinary(local):
