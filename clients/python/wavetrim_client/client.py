@@ -1,8 +1,8 @@
 """The client for blocking callers."""
 
-import math
 import os
 import ssl
+from dataclasses import replace
 from typing import Any, Final, Self, Unpack
 
 from .errors import ServiceBusy
@@ -22,6 +22,9 @@ LOCAL_URL: Final = "http://127.0.0.1:8000"
 
 TIMEOUT_SECONDS: Final = 120.0
 """The default of the longest silence of a service within one call; chosen."""
+
+_MOST_SECONDS: Final = (2**31 - 1) / 1e3
+"""The longest timeout that a socket takes: 25 days."""
 
 
 class Client(Products, Jobs):
@@ -59,23 +62,25 @@ class Client(Products, Jobs):
             raise ValueError(f"timeout is {timeout}; it must be {limit}")
         if retries < 0:
             raise ValueError(f"retries is {retries}; it must be at least 0")
-        headers = {"User-Agent": f"wavetrim-client/{__version__}"}
+        address = parse_address(url)
+        headers = {
+            "Host": address.authority,
+            "Accept-Encoding": "identity",
+            "User-Agent": f"wavetrim-client/{__version__}",
+        }
         if api_key is not None:
             check_api_key(api_key)
             headers["Authorization"] = f"Bearer {api_key}"
-        self._calls = Calls(
-            parse_address(url),
-            headers=headers,
-            timeout_seconds=timeout,
-            retries=retries,
-            tls_context=tls_context,
-        )
+        if address.tls and tls_context is None:
+            tls_context = ssl.create_default_context()
+        seconds = min(timeout or _MOST_SECONDS, _MOST_SECONDS)
+        self._calls = Calls(address, headers, seconds, retries, tls_context)
         self._memory = LeasedMemory(self._calls)
 
     @property
     def url(self) -> str:
         """Address of the service."""
-        return self._calls.url
+        return self._calls.address.url
 
     def __repr__(self) -> str:
         return f"Client({self.url!r})"
@@ -116,7 +121,7 @@ class Client(Products, Jobs):
             ServiceUnreachable: It does not answer at all.
         """
         try:
-            self._calls.within(math.inf, retries=0).ask(Request("GET", "/healthz/ready"))
+            replace(self._calls, retries=0).ask(Request("GET", "/healthz/ready"))
         except ServiceBusy as busy:
             return Health(ready=False, missing=busy.problem.get("missing", {"service": str(busy)}))
         return Health(ready=True, missing={})

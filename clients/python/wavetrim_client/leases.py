@@ -61,7 +61,7 @@ class LeasedMemory:
         self._released: deque[tuple[Lease, int, int]] = deque()
         self._process = os.getpid()
         self._asks_again = 0.0
-        is_local = calls.url.startswith("unix:")
+        is_local = bool(calls.address.socket_path)
         self.offered = is_local and hasattr(socket, "SO_PEERCRED")
 
     def obtain(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any] | None:
@@ -257,7 +257,7 @@ def open_lease(calls: Calls, size_bytes: int) -> Lease:
             connection.close()
             raise
     except (OSError, ValueError) as error:
-        raise ServiceUnreachable(calls.url, f"it hands no lease out: {error}") from error
+        raise ServiceUnreachable(calls.address.url, f"it hands no lease out: {error}") from error
 
 
 def _check_peer(connection: socket.socket) -> None:

@@ -84,8 +84,9 @@ def connect_to(address: Address, tls_context: ssl.SSLContext | None) -> socket.s
         return connect_unix(address.socket_path)
     sock = socket.create_connection((address.host, address.port), CONNECT_SECONDS)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if tls_context is None:
+    if not address.tls:
         return sock
+    assert tls_context is not None
     secured = tls_context.wrap_socket(
         sock, server_hostname=address.host, do_handshake_on_connect=False
     )

@@ -4,13 +4,13 @@ Problems become errors.
 """
 
 import contextlib
-import copy
 import json
 import os
 import random
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -35,9 +35,6 @@ LONGEST_PAUSE_SECONDS: Final = 5.0
 _FIRST_PAUSE_SECONDS: Final = 0.1
 """Longest pause before the second try; it doubles with every try. Chosen."""
 
-_MOST_SECONDS: Final = (2**31 - 1) / 1e3
-"""The longest timeout that a socket takes: 25 days."""
-
 _AWAY: Final = {502: ServiceUnreachable, 504: ServiceTimeout}
 """What a proxy says of a service that does not answer it."""
 
@@ -45,39 +42,29 @@ _NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTT
 """OpenSSL's reasons where a server speaks something else."""
 
 
+@dataclass(slots=True, eq=False)
 class Calls:
-    """HTTP/1.1 calls to one service, as of `Client`; may be used by several threads.
+    """HTTP/1.1 calls to one service; may be used by several threads.
 
     Attributes:
-        url: Address of the service.
+        address: Where the service is.
+        headers: Sent with every request.
         timeout_seconds: The longest silence of the service.
+        retries: How often a request is repeated at most.
+        tls_context: TLS settings; for an https address.
     """
 
-    def __init__(
-        self,
-        address: Address,
-        *,
-        headers: Mapping[str, str],
-        timeout_seconds: float | None,
-        retries: int,
-        tls_context: ssl.SSLContext | None = None,
-    ) -> None:
-        self.url = address.url
-        self.timeout_seconds = min(timeout_seconds or _MOST_SECONDS, _MOST_SECONDS)
-        self._address = address
-        self._retries = retries
-        self._tls_context = tls_context or ssl.create_default_context() if address.tls else None
-        self._headers = {"Host": address.authority, "Accept-Encoding": "identity", **headers}
-        self._idle: deque[Connection] = deque()
-        self._process = os.getpid()
+    address: Address
+    headers: Mapping[str, str]
+    timeout_seconds: float
+    retries: int
+    tls_context: ssl.SSLContext | None
+    _idle: deque[Connection] = field(default_factory=deque)
+    _process: int = field(default_factory=os.getpid)
 
-    def within(self, seconds: float, *, retries: int | None = None) -> Self:
+    def within(self, seconds: float) -> Self:
         """The same calls, during which the service may be silent for this long at most."""
-        calls = copy.copy(self)
-        calls.timeout_seconds = min(seconds, self.timeout_seconds)
-        if retries is not None:
-            calls._retries = retries
-        return calls
+        return replace(self, timeout_seconds=min(seconds, self.timeout_seconds))
 
     def receive(self, request: Request, read: Callable[[Answer], T]) -> T:
         """Send a request and read its answer; both are repeated if nothing can be done twice.
@@ -96,7 +83,7 @@ class Calls:
                 return self._exchange(request, read)
             except (ServiceUnreachable, ServiceBusy) as error:
                 pause = _find_pause(error, made, request.repeatable)
-                if made == self._retries or pause is None:
+                if made == self.retries or pause is None:
                     raise
             made += 1
             find_interruption().sleep(pause)
@@ -109,7 +96,7 @@ class Calls:
         except ValueError as error:
             shown = content[:60].decode(errors="replace")
             reason = f"its answer is not JSON but {shown!r}"
-            raise ServiceUnreachable(self.url, reason) from error
+            raise ServiceUnreachable(self.address.url, reason) from error
 
     def get(self, path: str, **query: Any) -> Any:
         """The JSON under a path."""
@@ -177,19 +164,19 @@ class Calls:
 
     def _connect(self) -> Connection:
         try:
-            return Connection(self._address, self._tls_context)
+            return Connection(self.address, self.tls_context)
         except TimeoutError as error:
             reason = f"no connection after {CONNECT_SECONDS:g} s"
-            raise ServiceTimeout(self.url, reason) from error
+            raise ServiceTimeout(self.address.url, reason) from error
         except OSError as error:
-            raise ServiceUnreachable(self.url, _explain(error)) from error
+            raise ServiceUnreachable(self.address.url, _explain(error)) from error
 
     def _write_head(self, request: Request) -> bytes:
         query = {name: _show(value) for name, value in request.query.items() if value is not None}
-        target = self._address.prefix + quote(request.path)
+        target = self.address.prefix + quote(request.path)
         if query:
             target += f"?{urlencode(query, doseq=True)}"
-        headers = {**self._headers, **request.headers}
+        headers = {**self.headers, **request.headers}
         if request.body is not None:
             headers["Content-Length"] = str(request.body.size_bytes)
             headers["Content-Type"] = request.body.media_type
@@ -204,7 +191,7 @@ class Calls:
         media_type = answer.headers.get("content-type", "")
         is_own = media_type.startswith("application/problem+json")  # proxies have no such documents
         if answer.status in _AWAY and not is_own:
-            raise _AWAY[answer.status](self.url, f"a proxy answers {answer.status}")
+            raise _AWAY[answer.status](self.address.url, f"a proxy answers {answer.status}")
         try:
             problem = json.loads(content)
         except ValueError:
