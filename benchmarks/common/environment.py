@@ -7,14 +7,13 @@ import re
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
+from benchmarks.common.tables import ROOT
 from wavetrim.cpu.model import find_cpu_name
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import list_devices
 
-_ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = (
     "numpy", "cupy-cuda13x", "cuda-core", "nvidia-cublas", "nvidia-cuda-nvrtc", "torch"
 )  # fmt: skip
@@ -66,7 +65,7 @@ def _find_commit() -> str:
         return told
 
     def ask(*words: str) -> str:
-        command = ("git", "-C", str(_ROOT), *words)
+        command = ("git", "-C", str(ROOT), *words)
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     try:

@@ -123,7 +123,8 @@ def test_operands_of_a_job_are_checked_before_they_are_sent(connect, tmp_path, a
 
 
 @pytest.mark.parametrize("key", ["", "a\nb", " a", "a ", "ü", "x" * 256])
-def test_an_idempotency_key_that_no_header_can_have_is_refused(connect, key):
+def test_labels_are_a_list_and_a_key_is_what_a_header_can_have(connect, key):
     message = "idempotency_key is .*; it must have 1 to 255 printable ASCII characters"
-    with pytest.raises(ValueError, match=message):
-        connect(NOBODY).submit(EYE, EYE, idempotency_key=key)
+    for option, limit in (({"labels": "x"}, "must be a list"), ({"idempotency_key": key}, message)):
+        with pytest.raises(ValueError, match=limit):
+            connect(NOBODY).submit(EYE, EYE, **option)

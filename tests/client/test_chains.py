@@ -170,11 +170,6 @@ def test_jobs_are_listed_and_cancelled_by_their_labels(client, waits):
             job.wait()
 
 
-def test_labels_are_a_list(connect):
-    with pytest.raises(ValueError, match="labels is 'x'; it must be a list of strings"):
-        connect("http://127.0.0.1:1").submit("a", "b", labels="x")
-
-
 def test_the_priority_of_a_queued_job_is_changed(client, waits):
     job = client.submit(waits, waits)
     assert job.set_priority(np.int16(7)).document["priority"] == 7

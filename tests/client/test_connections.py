@@ -1,10 +1,10 @@
 """Addresses and connections: what is refused, reused, replaced; TLS, silence, early answers."""
 
-import os
 import socket
 import ssl
 import threading
 import time
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -140,15 +140,10 @@ def test_a_closed_connection_is_replaced(connect):
 def test_a_forked_process_has_connections_of_its_own(shared_server):
     with Client(shared_server.url) as client:
         client.devices()
-        child = os.fork()
-        if child == 0:
-            try:
-                client.devices()
-            except BaseException:
-                os._exit(1)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        assert os.waitstatus_to_exitcode(status) == 0
+        child = get_context("fork").Process(target=client.devices)
+        child.start()
+        child.join()
+        assert child.exitcode == 0
         client.devices()
 
 
