@@ -10,7 +10,6 @@ import fcntl
 import json
 import math
 import mmap
-import operator
 import os
 import socket
 import struct
@@ -67,9 +66,9 @@ class LeasedMemory:
     def obtain(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any] | None:
         """A new array in a lease, or None if there is no room."""
         elements = np.dtype(dtype)
-        lengths = tuple(map(operator.index, shape if np.iterable(shape) else (shape,)))
+        lengths = np.broadcast_shapes(shape)
         size_bytes = math.prod(lengths) * elements.itemsize
-        if not self.offered or size_bytes <= 0:
+        if not self.offered or size_bytes == 0:
             return None
         reserved_bytes = -(-size_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
         block = self._take(reserved_bytes)

@@ -89,25 +89,21 @@ def make_array_body(array: NDArray[Any]) -> Body:
     at a time.
     """
     by_columns = array.flags.f_contiguous and not array.flags.c_contiguous
-    native = array.dtype.newbyteorder("<")
-    head = format_head(native, array.shape, by_columns)
-    lines = array.T if by_columns else array
-    return Body(len(head) + array.nbytes, lambda: chain([head], _read_lines(lines, native)))
+    dtype = array.dtype.newbyteorder("<")
+    head = format_head(dtype, array.shape, by_columns)
 
+    def read() -> Iterator[bytes | memoryview]:
+        pieces: Any = np.nditer(
+            array,
+            ["external_loop", "buffered", "zerosize_ok"],
+            op_dtypes=[dtype],
+            order="F" if by_columns else "C",
+            casting="equiv",
+            buffersize=PIECE_BYTES // dtype.itemsize,
+        )
+        return chain([head], map(view_bytes, map(np.ascontiguousarray, pieces)))
 
-def _read_lines(lines: NDArray[Any], native: np.dtype[Any]) -> Iterator[bytes | memoryview]:
-    """The elements of an array row after row."""
-    if lines.size == 0:
-        return
-    if lines.flags.c_contiguous and lines.dtype == native:
-        view = view_bytes(lines)
-        for start in range(0, len(view), PIECE_BYTES):
-            yield view[start : start + PIECE_BYTES]
-        return
-    for matrix in lines if lines.ndim == 3 else [lines]:
-        step = max(1, PIECE_BYTES // (matrix.shape[1] * native.itemsize))
-        for start in range(0, matrix.shape[0], step):
-            yield view_bytes(np.ascontiguousarray(matrix[start : start + step], native))
+    return Body(len(head) + array.nbytes, read)
 
 
 def make_file_body(path: Path) -> Body:
