@@ -48,11 +48,11 @@ def find_shape(a: Shape, b: Shape) -> Shape:
             raise ValueError(f"{name} has {len(shape)} dimensions; it must have 1 to 3")
     if a[-1] != b[-2:][0]:
         raise ValueError(f"b has {b[-2:][0]} rows; it must have {a[-1]}, as a is {a}")
-    stack = a[:-2] or b[:-2]
-    if len(a) == len(b) == 3 and a[0] != b[0]:
-        if 1 not in (a[0], b[0]):
-            raise ValueError(f"b has {b[0]} matrices; it must have {a[0]}, as a is {a}")
-        stack = (a[0] if b[0] == 1 else b[0],)
+    try:
+        stack = np.broadcast_shapes(a[:-2], b[:-2])
+    except ValueError:
+        limit = f"it must have {a[0]}, as a is {a}"
+        raise ValueError(f"b has {b[0]} matrices; {limit}") from None
     return (*stack, *a[:-1][-1:], *b[1:][-1:])
 
 
