@@ -6,8 +6,9 @@ In the order of a product's way:
 2. `pipeline` takes any other product (`host_product`) with its cut.
 3. `device_memory` has the buffers for the steps of the cut (`schedule/`). `prepared_steps` are the
    steps with their addresses and launches, cached by kernel, shape, cut and factors.
-4. `command_path` records the steps once as `commands`, whose `submission` to C is one call. The GPU
-   copies page-locked operands itself; others are staged (`transfer/`).
+4. `command_path` records the steps once as `commands`; the `submission` of a `command_buffer` to C
+   is one call. The GPU copies page-locked operands itself; others are staged (`transfer/`). The
+   next product of a shape may skip all that (`command_product`).
 5. Without the C library, `plain_path` takes one step after the other.
 
 The `resident_cache` has operands that stay on the GPU between products, so that no step copies them

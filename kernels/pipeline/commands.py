@@ -6,19 +6,22 @@ memory are staged: threads copy them, and the submitting thread waits for them w
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Call, CommandKind
+from wavetrim.kernels.pipeline.command_buffer import (
+    NOT_STAGED,
+    CommandBuffer,
+    Staged,
+    Store,
+    Timed,
+)
 from wavetrim.kernels.pipeline.exchange import ExchangeRank
 from wavetrim.kernels.pipeline.prepared_steps import StepLayout
-from wavetrim.kernels.schedule.steps import Step
 
 _IN, _COMPUTE, _OUT, _BETWEEN = range(4)
 """The queues: copies in, kernels, copies out, copies from other GPUs."""
@@ -27,73 +30,6 @@ _A, _B, _C = range(3)
 
 _SIZE: Final = 11
 """Numbers of a command: kind, queue and words, as in kernels/transfer/native/commands.c."""
-
-
-class Timed(IntEnum):
-    """What lies between events whose times can be read."""
-
-    NOTHING = 0
-    WHOLE = 1
-    EACH = 2
-    """Each copy and kernel, which delays them by some microseconds."""
-
-
-Staged = tuple[bool, bool, bool]
-"""Which of A, B and C is staged."""
-
-NOT_STAGED: Final[Staged] = (False, False, False)
-
-
-class Store(NamedTuple):
-    """A step's copy out.
-
-    Attributes:
-        step: The step.
-        event: Index of the event after it.
-        batch: Index of its batch.
-    """
-
-    step: Step
-    event: int
-    batch: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CommandBuffer:
-    """The commands of a product. It equals only itself.
-
-    Attributes:
-        label: The kernel, for messages.
-        commands: Kind, queue and words of each, in rows.
-        ends: Number of commands until the end of each batch. Those of a team are enqueued a batch
-            of each GPU at a time. A batch is a step. A step that exchanges B has several: its
-            copies over the own link, each other GPU's piece of B, and the rest. Before the steps of
-            a staged product comes a batch of copies.
-        events: Number of events.
-        stores: The copies out, in order.
-        end: The last event.
-        is_staged: Whether an operand is staged.
-        timed: What its events time.
-        kernel_spans: Events around kernels, in pairs, if each is timed.
-        copy_spans: Events around copies, likewise.
-        whole_span: The first event and the last, if anything is timed.
-        memory: What the commands point to, so that it stays alive.
-        address: Address of the first command.
-    """
-
-    label: str
-    commands: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    events: int
-    stores: tuple[Store, ...]
-    end: int
-    is_staged: bool
-    timed: Timed
-    kernel_spans: NDArray[np.int32]
-    copy_spans: NDArray[np.int32]
-    whole_span: NDArray[np.int32]
-    memory: object
-    address: int
 
 
 class Recorder:

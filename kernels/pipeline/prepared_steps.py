@@ -15,7 +15,7 @@ from wavetrim.kernels.schedule.buffers import pitch_items
 from wavetrim.kernels.schedule.steps import Step, StepPlan
 
 if TYPE_CHECKING:
-    from wavetrim.kernels.pipeline.commands import CommandBuffer
+    from wavetrim.kernels.pipeline.command_buffer import CommandBuffer
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,13 +11,8 @@ from numpy.typing import NDArray
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.events import EventPool
 from wavetrim.kernels.gemm.cublas import HALVES, CublasHandles, find_gemm_address
-from wavetrim.kernels.pipeline.commands import CommandBuffer, Timed
-from wavetrim.kernels.pipeline.host_product import (
-    ArrivedRows,
-    GpuTimings,
-    HostOperand,
-    HostProduct,
-)
+from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed
+from wavetrim.kernels.pipeline.host_product import ArrivedRows, GpuTimings, HostOperand, HostProduct
 from wavetrim.kernels.transfer.stage import Stage
 
 _STEPS_AHEAD: Final = 16

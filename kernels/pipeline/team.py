@@ -12,14 +12,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
-from wavetrim.kernels.pipeline.commands import CommandBuffer, Timed
+from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed
 from wavetrim.kernels.pipeline.exchange import ExchangeRank, assign_ranks
-from wavetrim.kernels.pipeline.host_product import (
-    GpuHooks,
-    GpuTimings,
-    HostOperand,
-    HostProduct,
-)
+from wavetrim.kernels.pipeline.host_product import GpuHooks, GpuTimings, HostOperand, HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.resident_cache import Resident
 from wavetrim.kernels.pipeline.submission import OPERANDS, Submitter, check_status

@@ -10,7 +10,8 @@ from typing import Any, Final
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.last_used import LastUsed
-from wavetrim.kernels.pipeline.command_path import CROWDED_BYTES, CommandProduct
+from wavetrim.kernels.pipeline.command_path import CROWDED_BYTES
+from wavetrim.kernels.pipeline.command_product import CommandProduct
 from wavetrim.kernels.pipeline.host_product import NO_GPU_HOOKS, GpuHooks, GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.straight import StraightProduct

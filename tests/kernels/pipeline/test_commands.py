@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from tests.kernels.schedule.plans import budgets, build_problems, cuts, problems
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Command, CommandKind
-from wavetrim.kernels.pipeline.commands import CommandBuffer, Recorder, Timed
+from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed
+from wavetrim.kernels.pipeline.commands import Recorder
 from wavetrim.kernels.pipeline.exchange import assign_ranks
 from wavetrim.kernels.pipeline.prepared_steps import StepLayout, lay_out_steps
 from wavetrim.kernels.schedule.buffers import pitch_items

@@ -13,7 +13,8 @@ import numpy as np
 
 from tests.kernels.transfer.staging_check import HostMemory, refuse
 from wavetrim.kernels.gemm.prepared import Command, CommandKind, pack_arguments
-from wavetrim.kernels.pipeline.commands import NOT_STAGED, Recorder, Timed
+from wavetrim.kernels.pipeline.command_buffer import NOT_STAGED, Timed
+from wavetrim.kernels.pipeline.commands import Recorder
 from wavetrim.kernels.pipeline.prepared_steps import lay_out_steps
 from wavetrim.kernels.pipeline.submission import Binding
 from wavetrim.kernels.schedule.panels import Cut, PanelProblem
