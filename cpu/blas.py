@@ -4,7 +4,6 @@ import ctypes
 import logging
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -22,21 +21,16 @@ _ROUTINES: Final = (
 _WIDE_BUILD: Final = b"USE64BITINT"
 
 
-@dataclass(frozen=True, slots=True)
-class Blas:
-    """Functions of one BLAS library.
+class Blas(ctypes.Structure):
+    """`Blas` of calls.h, with the addresses of sgemm, dgemm, cgemm, zgemm, and of these gemv."""
 
-    Attributes:
-        path: The library's file.
-        gemm: Addresses of sgemm, dgemm, cgemm and zgemm, with the arguments of CBLAS.
-        gemv: Addresses of sgemv, dgemv, cgemv and zgemv, likewise.
-        integer_bytes: Size of its integers, 4 or 8.
-    """
-
-    path: str
-    gemm: tuple[int, ...]
-    gemv: tuple[int, ...]
-    integer_bytes: int
+    _fields_ = (
+        ("gemm", ctypes.c_void_p * 4),
+        ("gemv", ctypes.c_void_p * 4),
+        ("integer_bytes", ctypes.c_int64),
+        ("tiles", ctypes.c_int64),
+        ("cache_bytes", ctypes.c_int64),
+    )
 
 
 @cache
@@ -67,17 +61,13 @@ def _read_library(path: str) -> Iterator[Blas]:
     except OSError:
         return
     for name in _NAMES:
-        functions = [getattr(library, name.format(routine), None) for routine in _ROUTINES]
+        functions: list[Any] = [
+            getattr(library, name.format(routine), None) for routine in _ROUTINES
+        ]
         build = _WIDE_BUILD if "64" in name else _read_build(library)
         if all(functions) and build:
-            found = tuple(map(_find_address, functions))
-            yield Blas(path, found[:4], found[4:], 8 if _WIDE_BUILD in build else 4)
-
-
-def _find_address(function: Any) -> int:
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    assert address is not None, "a function that was found has an address"
-    return address
+            found = tuple(ctypes.cast(one, ctypes.c_void_p).value for one in functions)
+            yield Blas(found[:4], found[4:], 8 if _WIDE_BUILD in build else 4)
 
 
 def _read_build(library: ctypes.CDLL) -> bytes:

@@ -5,10 +5,9 @@ and K s elements of B into its own layout. Many small blocks keep all threads bu
 square blocks pack little. `choose_grid` weighs the two.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from wavetrim.native.tuned import MIN_BLOCK_TERMS, NARROW_COLUMNS, NARROW_TIMES, WIDE_TIMES
 
@@ -42,17 +41,10 @@ COLUMN_QUANTUM = 32
 """Edges of blocks are multiples of these: tiles of BLAS's innermost loops."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Ranges of rows, columns and K that one thread computes at a time.
+class Block(NamedTuple):
+    """Ranges of rows, columns and K that one thread computes at a time, in the order of calls.h.
 
-    Attributes:
-        row_start: First row of A and C.
-        row_stop: Row after the last.
-        column_start: First column of B and C.
-        column_stop: Column after the last.
-        depth_start: First column of A and row of B.
-        depth_stop: The one after the last. The range is 0…K unless K is cut.
+    The range of K is 0…K unless K is cut.
     """
 
     row_start: int
@@ -76,11 +68,6 @@ class Block:
     def depth(self) -> slice:
         """The range of K as a slice."""
         return slice(self.depth_start, self.depth_stop)
-
-    @property
-    def elements(self) -> int:
-        """Elements of C in the block."""
-        return (self.row_stop - self.row_start) * (self.column_stop - self.column_start)
 
 
 def cut_range(size: int, parts: int, quantum: int) -> list[tuple[int, int]]:

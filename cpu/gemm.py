@@ -14,7 +14,7 @@ from wavetrim.cpu.model import find_largest_cache_bytes
 from wavetrim.cpu.native_team import NativeTeam
 from wavetrim.cpu.operands import check_operands
 from wavetrim.cpu.prepared import Prepared, describe_layout, prepare
-from wavetrim.cpu.products import Matrix, Product, Reports, multiply_alone
+from wavetrim.cpu.products import NO_REPORTS, Matrix, Reports, multiply_alone
 from wavetrim.cpu.python_team import PythonTeam
 from wavetrim.cpu.threads import blas_limit, count_default_threads, limit_blas_threads
 from wavetrim.native.library import load_library
@@ -70,7 +70,6 @@ class CpuPool:
         self._pool: ThreadPool | None = None
         self._native: NativeTeam | None = None
         self._may_open = True
-        self._opened_at = 0.0  # compiling and opening are no part of a product's time
         self._opening = threading.Lock()
         self._python = PythonTeam(self.threads - 1)
 
@@ -96,7 +95,6 @@ class CpuPool:
             if self._may_open:
                 self._may_open = False
                 self._open_native()
-                self._opened_at = time.perf_counter()
         return self._native is not None
 
     def multiply(
@@ -142,10 +140,8 @@ class CpuPool:
             raise CpuError("the pool of CPU threads is closed")
         taking = min(threads or self.threads, self.threads)
         prepared = prepare(*map(describe_layout, (a, b, c)), taking)
-        reports = None
-        if progress is not None or cancelled is not None or final is not None:
-            reports = Reports(progress, cancelled, final)
-        if prepared is not None and prepared.is_small and reports is None:
+        reports = Reports(progress, cancelled, final)
+        if prepared is not None and prepared.is_small and reports == NO_REPORTS:
             check_operands(a, b, c, alpha=alpha, beta=beta)
             self.multiply_alone(a, b, c, alpha, beta)
         elif not self._multiply_in_c(
@@ -153,13 +149,12 @@ class CpuPool:
         ):
             check_operands(a, b, c, alpha=alpha, beta=beta)
             with self._blas_limit:
-                product = Product(a, b, c, alpha, beta, taking)
-                self._python.multiply(product, progress, cancelled)
-        return time.perf_counter() - max(started, self._opened_at)
+                self._python.multiply(a, b, c, taking, alpha=alpha, beta=beta, reports=reports)
+        return time.perf_counter() - started
 
     def _multiply_in_c(
         self, a: Matrix, b: Matrix, c: Matrix, prepared: Prepared | None, threads: int, *,
-        alpha: float, beta: float, reports: Reports | None,
+        alpha: float, beta: float, reports: Reports,
     ) -> bool:  # fmt: skip
         """Compute a product by C threads; False, with nothing done, if they cannot."""
         if prepared is None or prepared.is_small:

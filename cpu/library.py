@@ -8,19 +8,6 @@ from typing import Final
 
 from wavetrim.native.library import Library
 
-
-class BlasAddresses(ctypes.Structure):
-    """`Blas` of calls.h."""
-
-    _fields_ = (
-        ("gemm", c_void_p * 4),
-        ("gemv", c_void_p * 4),
-        ("integer_bytes", c_int64),
-        ("tiles", c_int64),
-        ("cache_bytes", c_int64),
-    )
-
-
 PRODUCT: Final = Struct("3P10q2d")
 """`Product` of calls.h: addresses, strides by rows and by columns, n, k, item, kind, α, β."""
 

@@ -6,11 +6,11 @@ from typing import Final
 import numpy as np
 
 from wavetrim.cpu.blas import Blas
-from wavetrim.cpu.errors import CpuError, ProductCancelled
-from wavetrim.cpu.library import PRODUCT, BlasAddresses, Report
+from wavetrim.cpu.errors import CpuError
+from wavetrim.cpu.library import PRODUCT, Report
 from wavetrim.cpu.operands import check_operands
 from wavetrim.cpu.prepared import Prepared, describe_layout, prepare
-from wavetrim.cpu.products import Matrix, Reports, combine
+from wavetrim.cpu.products import NO_REPORTS, Matrix, Reports, combine
 from wavetrim.native.element_types import find_accumulator
 from wavetrim.native.library import find_address
 from wavetrim.native.pool import ThreadPool
@@ -29,8 +29,7 @@ class NativeTeam:
 
     def __init__(self, pool: ThreadPool, blas: Blas, cache_bytes: int) -> None:
         self._pool = pool
-        self._blas = BlasAddresses(blas.gemm, blas.gemv, blas.integer_bytes)
-        self._blas.cache_bytes = cache_bytes
+        self._blas = Blas(blas.gemm, blas.gemv, blas.integer_bytes, 0, cache_bytes)
         # Some milliseconds where the CPU has tiles, else none.
         self._blas.tiles = pool.library.prefers_tiles(ctypes.byref(self._blas))
         self._largest = 2**63 - 1 if blas.integer_bytes == 8 else _LARGEST_NARROW
@@ -42,7 +41,7 @@ class NativeTeam:
 
     def multiply(
         self, a: Matrix, b: Matrix, c: Matrix, prepared: Prepared, threads: int, *,
-        alpha: float, beta: float, reports: Reports | None = None,
+        alpha: float, beta: float, reports: Reports = NO_REPORTS,
     ) -> bool:  # fmt: skip
         """Compute a whole product in one call of the library, or block by block if it is reported.
 
@@ -54,7 +53,7 @@ class NativeTeam:
             threads: Threads that compute, the caller included.
             alpha: Factor of the product.
             beta: Factor of C.
-            reports: Called with what is done; None for no reports.
+            reports: Called with what is done.
 
         Returns:
             False, with nothing done, if Python threads must compute it. They must in a forked
@@ -84,11 +83,12 @@ class NativeTeam:
                 prepared.blocks, prepared.blocks_count,
             )  # fmt: skip
             library = self._pool.library
-            begun = (library.begin_call if reports else library.multiply_at_once)(*call)
+            is_reported = reports != NO_REPORTS
+            begun = (library.begin_call if is_reported else library.multiply_at_once)(*call)
             if not begun:
                 raise MemoryError("no memory for a call of the CPU's threads")
             # An interrupt here leaks the call, but no thread has begun it.
-            if reports is not None:
+            if is_reported:
                 self._compute_reported(
                     begun, reports, b.size, c.shape[0], may_be_final=sums is None
                 )
@@ -101,18 +101,16 @@ class NativeTeam:
     ) -> None:
         """Compute a call's blocks one by one, and report them. `terms` are N · K, of a row of C."""
         library, report, is_on = self._pool.library, Report(), True
-        progress, cancelled, final = reports
         try:
             while is_on:
-                if cancelled is not None and cancelled():
-                    raise ProductCancelled("the product was cancelled")
+                reports.end_if_cancelled()
                 is_on = library.compute_next(call, ctypes.byref(report))
-                if report.terms and progress is not None:
-                    progress(report.terms / terms)
-                if report.terms and final is not None and may_be_final:
+                if report.terms and reports.progress is not None:
+                    reports.progress(report.terms / terms)
+                if report.terms and reports.final is not None and may_be_final:
                     # The rows above and below the unfinished blocks.
                     above, below = range(report.open_start), range(report.open_stop, rows)
-                    final(tuple(found for found in (above, below) if found))
+                    reports.final(tuple(found for found in (above, below) if found))
         finally:
             library.end_call(call)  # returns when no thread uses the arrays any more
 

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth, is_small
+from wavetrim.cpu.blocks import cut_blocks, cut_depth, is_small
 from wavetrim.cpu.operands import lay_out
 from wavetrim.cpu.products import DTYPES, Matrix
 from wavetrim.native.element_types import find_dtype
@@ -79,16 +79,8 @@ def prepare(a: Layout, b: Layout, c: Layout, threads: int) -> Prepared | None:
     blocks = deep or cut_blocks(m, n, k, threads=threads)
     return Prepared(
         False, numbers, item, tuple(spans), max(m, n, k, *usable),
-        b"".join(map(_pack_block, blocks)), len(blocks), max(1, len(deep)),
+        b"".join(pack("=6q", *block) for block in blocks), len(blocks), max(1, len(deep)),
     )  # fmt: skip
-
-
-def _pack_block(block: Block) -> bytes:
-    return pack(
-        "=6q",
-        *(block.row_start, block.row_stop, block.column_start, block.column_stop),
-        *(block.depth_start, block.depth_stop),
-    )
 
 
 def describe_layout(matrix: Matrix) -> Layout:

@@ -8,13 +8,13 @@ exact while every partial sum is below 2**53; wider ones use NumPy's own loops.
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wavetrim.cpu.errors import ProductCancelled
 from wavetrim.native.element_types import BLAS_DTYPES, HALVES, find_accumulator, is_integer
 from wavetrim.native.tuned import TEMPORARY_ELEMENTS
 
@@ -31,39 +31,26 @@ DTYPES = frozenset(
 """Element types that can be multiplied."""
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
-    """C ← αA·B + βC, to be computed by some threads.
-
-    Attributes:
-        a: A[M,K].
-        b: B[K,N].
-        c: C[M,N].
-        alpha: Factor of the product.
-        beta: Factor of the old C.
-        threads: Threads that compute, the caller included.
-    """
-
-    a: Matrix
-    b: Matrix
-    c: Matrix
-    alpha: float
-    beta: float
-    threads: int
-
-
 class Reports(NamedTuple):
     """Functions that a product calls in the calling thread as it is computed; None for none.
 
     Attributes:
         progress: Called with the rows newly finished.
         cancelled: Polled before each block; True ends the product.
-        final: Called with all rows that are final so far.
+        final: Called with all rows that are final so far; only for products of C threads.
     """
 
     progress: Callable[[float], None] | None = None
     cancelled: Callable[[], bool] | None = None
     final: Callable[[Sequence[range]], None] | None = None
+
+    def end_if_cancelled(self) -> None:
+        """Raise `ProductCancelled` if `cancelled` returns True."""
+        if self.cancelled is not None and self.cancelled():
+            raise ProductCancelled("the product was cancelled")
+
+
+NO_REPORTS: Final = Reports()
 
 
 class _Quiet(threading.local):
@@ -134,14 +121,23 @@ def multiply_plainly(a: Matrix, b: Matrix, c: Matrix) -> None:
 
 def form_product(a: Matrix, b: Matrix) -> Matrix:
     """A·B as a new array in the type's accumulator (see `find_accumulator`)."""
-    if a.dtype in HALVES:
-        return _form_half_product(a, b)
-    if is_integer(a.dtype) and a.dtype.itemsize <= 2:
-        return _form_short_product(a, b)
-    if is_integer(a.dtype):
-        return _form_long_product(a, b)
-    product: Matrix = np.matmul(a, b)
-    return product
+    dtype = a.dtype
+    if dtype in BLAS_DTYPES:
+        product: Matrix = np.matmul(a, b)
+        return product
+    is_short = is_integer(dtype) and dtype.itemsize <= 2
+    factors = np.dtype(np.float32) if dtype in HALVES else np.dtype(np.float64)
+    total = np.zeros((a.shape[0], b.shape[1]), find_accumulator(dtype))
+    for depth in _cut_depth(a, b):
+        left, right = a[:, depth], b[depth]
+        if is_integer(dtype) and not is_short:
+            # NumPy's loop runs down the columns of B, which is fast when they are contiguous.
+            total += np.matmul(left, np.asfortranarray(right))
+            continue
+        part = np.matmul(left.astype(factors), right.astype(factors))
+        # 2**16 * 2**16 * 2**18 < 2**53: every sum within one part of K is exact in float64.
+        total += part.astype(np.int64).astype(dtype) if is_short else part
+    return total
 
 
 def combine(product: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:
@@ -169,32 +165,6 @@ def _cast_factor(factor: float, dtype: np.dtype[Any]) -> Any:
     if is_integer(dtype):
         return np.uint64(int(factor) % 2**64).astype(dtype)
     return dtype.type(factor)
-
-
-def _form_half_product(a: Matrix, b: Matrix) -> Matrix:
-    total = np.zeros((a.shape[0], b.shape[1]), np.float32)
-    part = np.empty_like(total)
-    for depth in _cut_depth(a, b):
-        np.matmul(a[:, depth].astype(np.float32), b[depth].astype(np.float32), out=part)
-        total += part
-    return total
-
-
-def _form_short_product(a: Matrix, b: Matrix) -> Matrix:
-    total = np.zeros((a.shape[0], b.shape[1]), a.dtype)
-    # 2**16 * 2**16 * 2**18 < 2**53: every sum within one part of K is exact in float64.
-    for depth in _cut_depth(a, b):
-        part = np.matmul(a[:, depth].astype(np.float64), b[depth].astype(np.float64))
-        total += part.astype(np.int64).astype(a.dtype)
-    return total
-
-
-def _form_long_product(a: Matrix, b: Matrix) -> Matrix:
-    total = np.zeros((a.shape[0], b.shape[1]), a.dtype)
-    # NumPy's loop runs down the columns of B, which is fast when they are contiguous.
-    for depth in _cut_depth(a, b):
-        total += np.matmul(a[:, depth], np.asfortranarray(b[depth]))
-    return total
 
 
 def _cut_depth(a: Matrix, b: Matrix) -> Iterator[slice]:

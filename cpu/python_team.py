@@ -1,23 +1,28 @@
 """Products by Python threads: those that C threads cannot compute; all, without a C library."""
 
-import threading
-from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import wait
-from contextlib import suppress
-from queue import Empty, SimpleQueue
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, wait
+from contextlib import closing, suppress
+from queue import SimpleQueue
 from typing import TypeVar
 
 import numpy as np
 
 from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth
-from wavetrim.cpu.errors import ProductCancelled
-from wavetrim.cpu.products import Matrix, Product, combine, form_product, multiply_block, scale
+from wavetrim.cpu.products import (
+    Matrix,
+    Reports,
+    combine,
+    form_product,
+    multiply_block,
+    scale,
+)
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.native.element_types import BLAS_DTYPES, find_accumulator
 from wavetrim.native.tuned import TEMPORARY_ELEMENTS
 
 _Part = TypeVar("_Part")
+_Result = TypeVar("_Result")
 
 
 class PythonTeam:
@@ -32,126 +37,73 @@ class PythonTeam:
         self._threads = CallThreads(threads, "cpu-block")
 
     def multiply(
-        self,
-        product: Product,
-        progress: Callable[[float], None] | None,
-        cancelled: Callable[[], bool] | None,
-    ) -> None:
-        """Compute a product, and report it block by block.
+        self, a: Matrix, b: Matrix, c: Matrix, threads: int, *,
+        alpha: float, beta: float, reports: Reports,
+    ) -> None:  # fmt: skip
+        """Compute a product by some threads, and report it block by block.
 
         Raises:
-            ProductCancelled: `cancelled` returned True.
+            ProductCancelled: `reports.cancelled` returned True.
         """
-        cut = _CutProduct(product)
-        call = _Call(cut)
-        try:
-            _poll(cancelled)
-            self._add_helpers(call, min(product.threads, call.unreported) - 1)
-            while call.unreported:
-                call.compute_next()
-                rows = call.collect()
-                if rows and progress is not None:
-                    progress(rows)
-                _poll(cancelled)
-        finally:
-            call.stop()
+        cut = _CutProduct(a, b, c, threads, alpha=alpha, beta=beta)
+        reports.end_if_cancelled()
+        with closing(self._share(cut.compute, cut.blocks, threads - 1)) as computed:
+            for rows in computed:
+                if reports.progress is not None:
+                    reports.progress(rows)
+                reports.end_if_cancelled()
         cut.add_sums()
 
     def call_each(self, function: Callable[[_Part], object], parts: Sequence[_Part]) -> None:
         """Call a function of each part, in these threads and the calling one."""
-        left = iter(parts)  # shared: each part goes to one thread
-
-        def call_next() -> None:
-            for part in left:
-                function(part)
-
-        others = min(self._most, len(parts) - 1)
-        helpers = [self._threads.submit(call_next) for _ in range(others)]
-        try:
-            call_next()
-        finally:
-            begun = [helper for helper in helpers if not helper.cancel()]
-            wait(begun)
-        for helper in begun:
-            helper.result()
+        with closing(self._share(function, parts, self._most)) as results:
+            for _ in results:
+                pass
 
     def close(self) -> None:
         """End the threads once their blocks are done. Idempotent."""
         self._threads.close()
 
-    def _add_helpers(self, call: "_Call", helpers: int) -> None:
-        """Let this many threads help with a call; does nothing once the team is closed."""
-        with suppress(RuntimeError):
-            for _ in range(helpers):
-                self._threads.submit(call.help)
+    def _share(
+        self, function: Callable[[_Part], _Result], parts: Sequence[_Part], helpers: int
+    ) -> Generator[_Result, None, None]:
+        """Call a function of each part, in some threads and the calling one; yields the results.
 
-
-def _poll(cancelled: Callable[[], bool] | None) -> None:
-    if cancelled is not None and cancelled():
-        raise ProductCancelled("the product was cancelled")
-
-
-class _Call:
-    """The blocks of a product, computed by the caller and by helpers, and what they report.
-
-    Attributes:
-        unreported: Blocks that are not reported yet.
-    """
-
-    def __init__(self, cut: "_CutProduct") -> None:
-        self._cut = cut
-        self._left = deque(cut.blocks)
-        self._reports: SimpleQueue[float | BaseException] = SimpleQueue()
-        self._helping = threading.Condition()
-        self._helpers = 0
-        self.unreported = len(self._left)
-
-    def help(self) -> None:
-        """Compute blocks until none is left."""
-        with self._helping:
-            self._helpers += 1
-        while self.compute_next():
-            pass
-        with self._helping:
-            self._helpers -= 1
-            self._helping.notify()
-
-    def compute_next(self) -> bool:
-        """Compute one block and report it, or its error; False when none is left."""
-        try:
-            block = self._left.popleft()
-        except IndexError:
-            return False
-        try:
-            with np.errstate(all="ignore"):
-                self._cut.compute(block)
-        except BaseException as error:  # raised again in the caller's thread
-            self._reports.put(error)
-        else:
-            self._reports.put(self._cut.count_rows(block))
-        return True
-
-    def collect(self) -> float:
-        """Wait for a report, then add up the rows of all reports that are there."""
-        rows = 0.0
-        report = self._reports.get()
-        with suppress(Empty):
-            while True:
-                self.unreported -= 1
-                if isinstance(report, BaseException):
-                    raise report
-                rows += report
-                report = self._reports.get_nowait()
-        return rows
-
-    def stop(self) -> None:
-        """Drop the blocks that have not begun, and wait for the helpers that compute the others.
-
-        No thread may write into the arrays after the call has returned.
+        When it ends, also by an error, no thread is in a call any more.
         """
-        self._left.clear()
-        with self._helping:
-            self._helping.wait_for(lambda: not self._helpers)
+        left = iter(parts)  # shared: each part goes to one thread
+        results: SimpleQueue[Future[_Result]] = SimpleQueue()
+
+        def call_next() -> bool:
+            """Call the function of the next part; False when none is left."""
+            for part in left:
+                called: Future[_Result] = Future()
+                try:
+                    called.set_result(function(part))
+                except BaseException as error:  # raised again in the caller's thread
+                    called.set_exception(error)
+                results.put(called)
+                return True
+            return False
+
+        def call_all() -> None:
+            while call_next():
+                pass
+
+        others: list[Future[None]] = []
+        try:
+            with suppress(RuntimeError):  # the threads were ended
+                others.extend(
+                    self._threads.submit(call_all) for _ in range(min(helpers, len(parts) - 1))
+                )
+            for _ in parts:
+                if results.empty():
+                    call_next()
+                yield results.get().result()
+        finally:
+            for _ in left:
+                pass  # no thread begins another part
+            wait([other for other in others if not other.cancel()])
 
 
 class _CutProduct:
@@ -161,47 +113,42 @@ class _CutProduct:
         blocks: Blocks to compute once each, in any order; empty where C has no elements.
     """
 
-    blocks: list[Block]
-
-    def __init__(self, product: Product) -> None:
-        self._product = product
-        (m, n), k, threads = product.c.shape, product.a.shape[1], product.threads
-        self._skips_product = product.alpha == 0 or k == 0
+    def __init__(
+        self, a: Matrix, b: Matrix, c: Matrix, threads: int, *, alpha: float, beta: float
+    ) -> None:
+        self._a, self._b, self._c, self._alpha, self._beta = a, b, c, alpha, beta
+        (m, n), k = c.shape, a.shape[1]
+        self._has_terms = alpha != 0 and k != 0
         self._partial_sums: dict[int, Matrix] = {}
-        self.blocks = []
-        if m and n:
-            k = 1 if self._skips_product else k
-            self.blocks = cut_depth(m, n, k, threads=threads)
-            self._sums_parts = bool(self.blocks)
-            if not self.blocks:
-                direct = product.beta == 0 and product.c.dtype in BLAS_DTYPES
-                most = None if direct else TEMPORARY_ELEMENTS
-                self.blocks = cut_blocks(m, n, k, threads=threads, max_elements=most)
+        depth = k if self._has_terms else 1
+        deep = cut_depth(m, n, depth, threads=threads) if c.size else []
+        self._sums_parts = bool(deep)
+        direct = beta == 0 and c.dtype in BLAS_DTYPES
+        most = None if direct else TEMPORARY_ELEMENTS
+        self.blocks: list[Block] = deep
+        if c.size and not deep:
+            self.blocks = cut_blocks(m, n, depth, threads=threads, max_elements=most)
 
-    def compute(self, block: Block) -> None:
-        """Compute one block; may be called from any thread."""
-        product = self._product
-        a, b = product.a[block.rows, block.depth], product.b[block.depth, block.columns]
-        c = product.c[block.rows, block.columns]
-        if self._skips_product:
-            scale(c, product.beta)
-        elif self._sums_parts:
-            self._partial_sums[block.depth_start] = form_product(a, b)
-        else:
-            multiply_block(a, b, c, alpha=product.alpha, beta=product.beta)
-
-    def count_rows(self, block: Block) -> float:
-        """Rows of C that a block counts for, by its share of the product."""
+    def compute(self, block: Block) -> float:
+        """Compute a block, in any thread; returns the rows of C that it counts for."""
+        a, b = self._a[block.rows, block.depth], self._b[block.depth, block.columns]
+        c = self._c[block.rows, block.columns]
+        with np.errstate(all="ignore"):
+            if not self._has_terms:
+                scale(c, self._beta)
+            elif self._sums_parts:
+                self._partial_sums[block.depth_start] = form_product(a, b)
+            else:
+                multiply_block(a, b, c, alpha=self._alpha, beta=self._beta)
         share = (block.depth_stop - block.depth_start) / self.blocks[-1].depth_stop
-        return block.elements * share / int(self._product.c.shape[1])
+        return float(c.size * share / self._c.shape[1])
 
     def add_sums(self) -> None:
         """Add up the partial sums if K was cut; call it after all blocks are done."""
-        if self._partial_sums:
-            c = self._product.c
-            total = np.zeros(c.shape, find_accumulator(c.dtype))
+        if self._sums_parts:
+            total = np.zeros(self._c.shape, find_accumulator(self._c.dtype))
             with np.errstate(all="ignore"):
                 # In the order of K, not of completion, so that results are reproducible bit by bit.
                 for start in sorted(self._partial_sums):
                     total += self._partial_sums[start]
-                combine(total, c, alpha=self._product.alpha, beta=self._product.beta)
+                combine(total, self._c, alpha=self._alpha, beta=self._beta)

@@ -8,6 +8,7 @@ import math
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -136,10 +137,9 @@ def read_cpu_quotas(root: Path) -> list[float]:
             continue
         for mount in mounts:
             for folder in list_ancestors(root / mount, group):
-                quota = read(folder)
-                if quota is not None:
-                    quotas.append(quota)
-    return quotas
+                with suppress(OSError, ValueError):  # there is no limit
+                    quotas.append(read(folder))
+    return [quota for quota in quotas if quota is not None]
 
 
 def parse_membership(text: str) -> list[tuple[int, tuple[str, ...], str]]:
@@ -168,21 +168,6 @@ def list_ancestors(mount: Path, group: str) -> Iterator[Path]:
             yield mount / name
 
 
-def parse_v2_quota(text: str) -> float | None:
-    """Quota in cores of a cpu.max file ("200000 100000" or "max 100000"); None for no limit."""
-    fields = text.split()
-    if not fields or fields[0] == "max":
-        return None
-    period = float(fields[1]) if len(fields) > 1 else 100_000.0
-    return float(fields[0]) / period
-
-
-def parse_v1_quota(quota: str, period: str) -> float | None:
-    """Quota in cores of cpu.cfs_quota_us and cpu.cfs_period_us; None for no limit (-1)."""
-    allowed = int(quota)
-    return allowed / int(period) if allowed > 0 else None
-
-
 @cache
 def limit_blas_threads() -> None:
     """Limit every loaded BLAS to one thread until the process ends. Thread-safe.
@@ -193,16 +178,12 @@ def limit_blas_threads() -> None:
 
 
 def _read_v2_quota(folder: Path) -> float | None:
-    try:
-        return parse_v2_quota((folder / "cpu.max").read_text())
-    except OSError:
-        return None
+    """Quota in cores by cpu.max ("200000 100000" or "max 100000"); None for no limit."""
+    quota, period = (folder / "cpu.max").read_text().split()
+    return None if quota == "max" else float(quota) / float(period)
 
 
 def _read_v1_quota(folder: Path) -> float | None:
-    try:
-        quota = (folder / "cpu.cfs_quota_us").read_text()
-        period = (folder / "cpu.cfs_period_us").read_text()
-    except OSError:
-        return None
-    return parse_v1_quota(quota, period)
+    """Quota in cores by cpu.cfs_quota_us, which is -1 for no limit."""
+    quota, period = (int((folder / f"cpu.cfs_{one}_us").read_text()) for one in ("quota", "period"))
+    return quota / period if quota > 0 else None
