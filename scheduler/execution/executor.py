@@ -11,7 +11,6 @@ from wavetrim.cpu.blocks import can_share
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.prepared import NATIVE_DTYPES
 from wavetrim.kernels.device import DeviceInfo
-from wavetrim.kernels.pipeline.host_product import GpuTimings
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.gpus import Gpus
 from wavetrim.scheduler.execution.occupancy import Occupancy
@@ -20,7 +19,6 @@ from wavetrim.scheduler.execution.product import (
     NOTHING,
     Matrix,
     PlannedProduct,
-    check_operands,
     raise_translated,
 )
 from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks, RowsDone
@@ -96,7 +94,7 @@ class Executor:
         """C ← αA·B + βC as the plan divides it.
 
         Args:
-            plan: Made for this product.
+            plan: Made for this product: for matrices of these shapes and this element type.
             a: M x K, any strides.
             b: K x N, any strides.
             c: M x N, written in place; read only if `beta` is not 0.
@@ -107,7 +105,6 @@ class Executor:
             b_key: Key under which B is resident; None if the plan has it copied in.
 
         Raises:
-            ProblemError: The arrays do not have the shapes and types of the plan's problem.
             ExecutionCancelled: The hooks ended it; C is incomplete.
             ExecutionError: A device failed; C is incomplete.
         """
@@ -140,7 +137,6 @@ class Executor:
     ) -> Timings:
         """Compute a product on the CPU, in the calling thread."""
         started = time.perf_counter()
-        check_operands(plan, a, b, c)
         self.pool.multiply_alone(a, b, c, alpha, beta)
         seconds = time.perf_counter() - started
         timings = Timings(0.0, 0.0, 0.0, seconds, seconds, plan.f)
@@ -152,38 +148,33 @@ class Executor:
     ) -> Timings | None:
         """Compute a product by the straight path; None, with nothing done, if it cannot."""
         (part,) = plan.gpu_parts
-        with self._occupancy.acquire(plan.device_set) as stay:
+        with self._occupancy.acquire(plan.device_set) as is_alone:
             started = time.perf_counter()
             product = self.gpus.find_straight(plan, alpha, beta)
             with self.gpus.watch(plan.uncorrected.total_seconds):
                 if not product.run(a, b, c):
                     return None
             seconds = time.perf_counter() - started
-        timings = Timings(None, None, seconds, 0.0, seconds, 0, ((part.position, seconds),))
-        self._notes.note(plan, timings, alone=stay.was_alone)
+            timings = Timings(None, None, seconds, 0.0, seconds, 0, ((part.position, seconds),))
+            self._notes.note(plan, timings, alone=is_alone())
         return timings
 
     def _run(self, product: PlannedProduct) -> Timings:
         """Compute a product in its parts."""
         plan, c = product.plan, product.c
-        check_operands(plan, product.a, product.b, c)
-        with self._occupancy.acquire(plan.device_set) as stay:
+        with self._occupancy.acquire(plan.device_set) as is_alone:
             if plan is not self._prepared:
                 self._prepare(plan, c.dtype)
             started = time.perf_counter()
             staged = plan.gpu_rows > 0 and plan.problem.memory == "pageable"
             with make_pages(c, self._prefault) if staged else NOTHING:
-                gpus, cpu_seconds = self._compute(product)
-            total_seconds = time.perf_counter() - started
-        timings = sum_up(plan, gpus, cpu_seconds, total_seconds)
-        self._notes.note(plan, timings, alone=stay.was_alone)
+                if plan.is_gpu_alone:
+                    gpus, cpu_seconds = [self.gpus.compute_alone(product)], 0.0
+                else:
+                    gpus, cpu_seconds = Execution(product, self.gpus, self.pool).compute()
+            timings = sum_up(plan, gpus, cpu_seconds, time.perf_counter() - started)
+            self._notes.note(plan, timings, alone=is_alone())
         return timings
-
-    def _compute(self, product: PlannedProduct) -> tuple[list[GpuTimings], float]:
-        """The times of each GPU part, and the CPU part's seconds."""
-        if product.plan.is_gpu_alone:
-            return [self.gpus.compute_alone(product)], 0.0
-        return Execution(product, self.gpus, self.pool).compute()
 
     @property
     def is_crowded(self) -> bool:

@@ -12,7 +12,7 @@ from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.kernels.pipeline.command_path import CROWDED_BYTES
 from wavetrim.kernels.pipeline.command_product import CommandProduct
-from wavetrim.kernels.pipeline.host_product import NO_GPU_HOOKS, GpuHooks, GpuTimings
+from wavetrim.kernels.pipeline.host_product import NO_GPU_HOOKS, GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.kernels.pipeline.team import Team, TeamPart
@@ -138,7 +138,11 @@ class Gpus:
         position = plan.gpu_parts[0].position
         pipeline = self.pipelines[position]
         with self.watch(plan.uncorrected.total_seconds) as watched:
-            hooks = _find_gpu_hooks(product, None if plan.is_short else watched)
+            hooks = NO_GPU_HOOKS
+            if product.hooks is not NO_HOOKS or (watched is not None and not plan.is_short):
+                reports = RowReports(plan.problem.m, product.hooks)
+                hooks = reports.open_gpu(0, watched=watched)
+                hooks = hooks._replace(cancelled=product.hooks.cancelled)
             rows = product.take_gpu_rows(hooks, pipeline.residents.use(product.b_key))
             return pipeline.multiply(rows, plan.gpu_parts[0].cut)
 
@@ -193,18 +197,3 @@ class Gpus:
             thread.close()
         for pipeline in self.pipelines:
             pipeline.close()
-
-
-def _find_gpu_hooks(product: PlannedProduct, watched: Watched | None) -> GpuHooks:
-    """The hooks of a product on one GPU, which tell those of the run, and the watchdog."""
-    hooks = product.hooks
-    if hooks is NO_HOOKS and watched is None:
-        return NO_GPU_HOOKS
-    reports = RowReports(product.plan.problem.m, hooks)
-
-    def count_rows(rows: float) -> None:
-        if watched is not None:
-            watched.note_progress()
-        reports.add("gpu", rows)
-
-    return GpuHooks(count_rows, reports.open_gpu(0, 0), hooks.cancelled)

@@ -5,74 +5,50 @@ that products never wait for each other in a circle.
 """
 
 import threading
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from wavetrim.scheduler.planning.device_sets import DeviceSet
 
 
 class Occupancy:
-    """The devices of an executor. Thread-safe.
-
-    Attributes:
-        locks: One for each device.
-        changing: Locked while `stays` changes.
-        stays: The products that run now.
-    """
+    """The devices of an executor. Thread-safe."""
 
     def __init__(self, devices: Iterable[int]) -> None:
-        self.locks = {device: threading.Lock() for device in sorted(devices)}
-        self.changing = threading.Lock()
-        self.stays: list[Stay] = []
+        self._locks = {device: threading.Lock() for device in devices}
+        self._changing = threading.Lock()
+        self._running = self._begun = 0
 
     @property
     def is_empty(self) -> bool:
         """Whether no device works."""
-        return not self.stays
+        return not self._running
 
-    def acquire(self, devices: DeviceSet) -> "Stay":
-        """Acquire these devices for one product while the block runs; waits until they are free."""
-        return Stay(self, devices)
+    @contextmanager
+    def acquire(self, devices: DeviceSet) -> Iterator[Callable[[], bool]]:
+        """Acquire these devices for one product while the block runs; waits until they are free.
+
+        The block gets a function that tells whether no other product has run until now. Others take
+        bandwidth and cores, so a time measured beside them says little.
+        """
+        locks = [self._locks[device] for device in sorted(devices)]
+        for lock in locks:
+            lock.acquire()
+        with self._changing:
+            self._running += 1
+            self._begun += 1
+            began_alone, begun = self._running == 1, self._begun
+        try:
+            yield lambda: began_alone and self._begun == begun
+        finally:
+            with self._changing:
+                self._running -= 1
+            for lock in locks:
+                lock.release()
 
     def free(self) -> None:
         """Release all devices, also those that an interrupt left acquired; no product may run."""
-        with self.changing:
-            self.stays.clear()
-        for lock in self.locks.values():
+        self._running = 0
+        for lock in self._locks.values():
             if lock.locked():
                 lock.release()
-
-
-class Stay:
-    """One product's time on its devices.
-
-    Attributes:
-        was_alone: Whether no other product has run at the same time. Others take bandwidth and
-            cores, so a time measured beside them says little.
-    """
-
-    __slots__ = ("_devices", "_occupancy", "was_alone")
-
-    def __init__(self, occupancy: Occupancy, devices: DeviceSet) -> None:
-        self._occupancy, self._devices = occupancy, devices
-        self.was_alone = True
-
-    def __enter__(self) -> Self:
-        occupancy = self._occupancy
-        for device in sorted(self._devices):
-            occupancy.locks[device].acquire()
-        with occupancy.changing:
-            stays = occupancy.stays
-            if stays:
-                self.was_alone = False
-                for other in stays:
-                    other.was_alone = False
-            stays.append(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        occupancy = self._occupancy
-        with occupancy.changing:
-            occupancy.stays.remove(self)
-        for device in self._devices:
-            occupancy.locks[device].release()

@@ -1,19 +1,17 @@
-"""A planned product: the arrays of one run, whether they fit the plan, and a run's errors."""
+"""A planned product: the arrays of one run, and a run's errors."""
 
 from contextlib import nullcontext
 from typing import Any, Final, NamedTuple, NoReturn
 
-import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.cpu.errors import CpuError, ProductCancelled
 from wavetrim.kernels.errors import DeviceFailure, KernelsError, PipelineCancelled
 from wavetrim.kernels.pipeline.host_product import NO_GPU_HOOKS, GpuHooks, HostProduct
 from wavetrim.kernels.pipeline.resident_cache import Resident
-from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError, ProblemError
+from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
 from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.problem import ITEM_BYTES
 
 Matrix = NDArray[Any]
 
@@ -22,8 +20,6 @@ NOTHING: Final = nullcontext()
 
 CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
 """Errors of a part that was cancelled."""
-
-_DTYPES: Final = {name: np.dtype(name) for name in ITEM_BYTES}
 
 
 class PlannedProduct(NamedTuple):
@@ -53,24 +49,6 @@ class PlannedProduct(NamedTuple):
         return HostProduct(
             plan.spec, a, self.b, c, self.alpha, self.beta, hooks, resident_b, self.timed, plan.sms
         )
-
-
-def check_operands(plan: Plan, a: Matrix, b: Matrix, c: Matrix) -> None:
-    """Check that matrices are those of a plan.
-
-    Raises:
-        ProblemError: One has another shape or element type.
-    """
-    problem = plan.problem
-    m, n, k, dtype = problem.m, problem.n, problem.k, _DTYPES[problem.dtype]
-    fits = a.shape == (m, k) and b.shape == (k, n) and c.shape == (m, n)
-    if fits and a.dtype is b.dtype is c.dtype is dtype:  # as nearly always
-        return
-    for name, array, shape in (("a", a, (m, k)), ("b", b, (k, n)), ("c", c, (m, n))):
-        if array.shape != shape:
-            raise ProblemError(f"shape of {name}", array.shape, f"{shape}, as planned")
-        if array.dtype != dtype:
-            raise ProblemError(f"dtype of {name}", str(array.dtype), f"{dtype}, as planned")
 
 
 def raise_translated(cause: BaseException) -> NoReturn:

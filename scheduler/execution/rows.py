@@ -3,9 +3,12 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal
 
+from wavetrim.kernels.pipeline.host_product import GpuHooks
 from wavetrim.scheduler.errors import ExecutionCancelled
+from wavetrim.scheduler.execution.watchdog import Watched
 
 Side = Literal["gpu", "cpu"]
 
@@ -98,16 +101,28 @@ class RowReports:
             done = {one: round(sum_, _DECIMALS) for one, sum_ in self._sums.items()}
             self._hooks.progress(RowsDone(self._rows, gpu=done["gpu"], cpu=done["cpu"]))
 
-    def open_gpu(self, part: int, start: int) -> Callable[[range], None] | None:
-        """Callback of a GPU part for its final rows, 0…r of its own; None if nobody asks for them.
+    def open_gpu(
+        self, part: int, start: int = 0, *, share: float = 1.0, watched: Watched | None = None
+    ) -> GpuHooks:
+        """The hooks of a GPU part.
 
         Args:
             part: Number of the part, from 0.
             start: Its first row of C.
+            share: Its share of the columns. No rows are final where other GPUs write columns.
+            watched: Told of its progress, too.
         """
-        if self._hooks.final is None:
-            return None
-        return lambda rows: self._take_final(part, start, [rows])
+
+        def count_rows(rows: float) -> None:
+            if watched is not None:
+                watched.note_progress()
+            self.add("gpu", share * rows)
+
+        def finish_rows(rows: range) -> None:
+            self._take_final(part, start, [rows])
+
+        is_asked = self._hooks.final is not None and share == 1
+        return GpuHooks(count_rows, finish_rows if is_asked else None)
 
     def open_cpu(self, start: int) -> Callable[[Sequence[range]], None] | None:
         """Callback of the CPU part for its final rows; None if nobody asks for them.
@@ -115,9 +130,7 @@ class RowReports:
         Args:
             start: The row of C from which it counts.
         """
-        if self._hooks.final is None:
-            return None
-        return lambda rows: self._take_final(_CPU, start, rows)
+        return None if self._hooks.final is None else partial(self._take_final, _CPU, start)
 
     def _take_final(self, part: int, start: int, rows: Sequence[range]) -> None:
         assert self._hooks.final is not None, "parts report final rows only where one asks for them"

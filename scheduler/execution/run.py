@@ -113,7 +113,7 @@ class Execution:
             raise PipelineCancelled("the product was cancelled before it began")
         hooks = []
         if product.hooks.progress is not None or product.hooks.final is not None:
-            hooks = [self._find_hooks(number) for number in range(len(self._parts))]
+            hooks = [self._open_hooks(number) for number in range(len(self._parts))]
         return team.enqueue(product.take_gpu_rows(), b_key=product.b_key, hooks=hooks)
 
     def _await_gpu_rows(self, finish: Callable[[], list[GpuTimings]]) -> list[GpuTimings]:
@@ -127,11 +127,12 @@ class Execution:
         started = time.perf_counter()
         try:
             with self._gpus.watch(self._plan.uncorrected.total_seconds) as watched:
-                hooks = self._find_hooks(number, watched)
+                hooks = self._open_hooks(number, watched)
                 hooks = hooks._replace(cancelled=self._is_cancelled, begun=begun.set)
                 resident_b = part.pipeline.residents.use(self._product.b_key)
                 rows = self._product.take_gpu_rows(hooks, resident_b)
-                piece = part.take_from(rows)._replace(copiers=self._count_copiers())
+                copiers = max(1, self._plan.copiers // len(self._parts))
+                piece = part.take_from(rows)._replace(copiers=copiers)
                 timings = part.pipeline.multiply(piece, part.cut)
         except BaseException:
             self._stop.set()
@@ -140,25 +141,11 @@ class Execution:
             begun.set()
         return [timings._replace(gpu_seconds=time.perf_counter() - started)]
 
-    def _count_copiers(self) -> int:
-        """Threads for each GPU's staged copies."""
-        return max(1, self._plan.copiers // len(self._parts))
-
-    def _find_hooks(self, number: int, watched: Watched | None = None) -> GpuHooks:
-        """What a GPU part calls for its rows, in its share of the columns.
-
-        No rows are final where other GPUs write other columns of them.
-        """
-        plan, part = self._plan, self._parts[number]
-        share = len(part.columns) / plan.problem.n
-
-        def count(rows: float) -> None:
-            if watched is not None:
-                watched.note_progress()
-            self._reports.add("gpu", share * rows)
-
-        final = None if plan.divides_columns else self._reports.open_gpu(number, part.rows.start)
-        return GpuHooks(count, final)
+    def _open_hooks(self, number: int, watched: Watched | None = None) -> GpuHooks:
+        """What a GPU part calls for its rows."""
+        part = self._parts[number]
+        share = len(part.columns) / self._plan.problem.n
+        return self._reports.open_gpu(number, part.rows.start, share=share, watched=watched)
 
     def _count_threads(self) -> int:
         """Threads of the CPU part: enough to end with the GPU part. Other cores copy."""

@@ -72,21 +72,18 @@ def sum_up(
     plan: Plan, gpus: Sequence[GpuTimings], cpu_seconds: float, total_seconds: float
 ) -> Timings:
     """The seconds of an execution from those of its parts."""
-    if plan.is_gpu_alone:
-        (gpu,), (part,) = gpus, plan.gpu_parts
-        kernels, transfers = gpu.kernel_seconds, gpu.transfer_seconds
-        part_seconds = ((part.position, gpu.gpu_seconds),)
-        return Timings(kernels, transfers, total_seconds, 0.0, total_seconds, 0, part_seconds)
+    parts = tuple(
+        (part.position, gpu.gpu_seconds) for part, gpu in zip(plan.gpu_parts, gpus, strict=True)
+    )
+    longest = max((seconds for _, seconds in parts), default=0.0)
     return Timings(
         kernel_seconds=_sum_timed([gpu.kernel_seconds for gpu in gpus]),
         transfer_seconds=_sum_timed([gpu.transfer_seconds for gpu in gpus]),
-        gpu_seconds=max((gpu.gpu_seconds for gpu in gpus), default=0.0),
+        gpu_seconds=total_seconds if plan.is_gpu_alone else longest,
         cpu_seconds=cpu_seconds,
         total_seconds=total_seconds,
         f_actual=plan.f,
-        part_seconds=tuple(
-            (part.position, gpu.gpu_seconds) for part, gpu in zip(plan.gpu_parts, gpus, strict=True)
-        ),
+        part_seconds=parts,
     )
 
 
