@@ -180,28 +180,13 @@ class RunRequest:
 
     def as_message(self) -> dict[str, Any]:
         """The request as a message."""
-        message = {
-            "type": "run",
-            "job": self.job,
-            "a": self.a.as_list(),
-            "b": self.b.as_list(),
-            "c": None if self.c is None else self.c.as_list(),
-            "out": self.out.as_list(),
-            "alpha": self.alpha,
-            "beta": self.beta,
-            "verify": self.verify,
-            "cpu_only": self.cpu_only,
-            "reports": self.reports,
-            "row_step": self.row_step,
-        }
-        if self.timed:
-            message["timed"] = True
-        if self.b_key is not None:
-            message["b_key"] = self.b_key
+        message = {name: getattr(self, name) for name in _PLAIN}
+        message |= {"type": "run", "c": None if self.c is None else self.c.as_list()}
+        message |= {name: getattr(self, name).as_list() for name in ("a", "b", "out")}
         if self.device_set is not None:
             message["lane"] = sorted(self.device_set)
         if self.options is not NO_OPTIONS:
-            message.update(self.options.as_dict())
+            message |= self.options.as_dict()
         return message
 
     @classmethod
@@ -210,25 +195,22 @@ class RunRequest:
         c, device_set = message["c"], message.get("lane")
         has_options = not _OPTION_NAMES.isdisjoint(message)
         return cls(
-            job=message["job"],
+            **{name: message[name] for name in _PLAIN},
             a=Operand.read(message["a"]),
             b=Operand.read(message["b"]),
             c=None if c is None else Operand.read(c),
             out=Operand.read(message["out"]),
-            alpha=message["alpha"],
-            beta=message["beta"],
             options=PlanOptions.read(message) if has_options else NO_OPTIONS,
-            verify=message["verify"],
-            cpu_only=message["cpu_only"],
-            reports=message["reports"],
-            timed=message.get("timed", False),
-            row_step=message["row_step"],
-            b_key=message.get("b_key"),
             device_set=None if device_set is None else frozenset(device_set),
         )
 
 
 _OPTION_NAMES: Final = frozenset(OPTION_NAMES)
+
+_PLAIN: Final = (
+    *("job", "alpha", "beta", "verify", "cpu_only", "reports", "timed", "row_step", "b_key"),
+)
+"""Fields of a request that a message has as they are."""
 
 
 def encode_message(message: Mapping[str, Any]) -> bytes:

@@ -5,7 +5,7 @@ A stack is planned as one of its products.
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -55,7 +55,6 @@ class Runner:
 
     Attributes:
         executor: The same.
-        plans: Cache of plans.
         savings: What earlier products say of a B that stays on the GPUs.
     """
 
@@ -64,12 +63,22 @@ class Runner:
     ) -> None:
         self.executor = executor
         self._find_profile = find_profile
-        self.plans = PlanCache()
+        self._plans = PlanCache()
         self.savings = Savings()
 
-    def find_profile_for(self, request: RunRequest) -> MachineProfile:
-        """Profile of the machine; that of its CPU if a request is for the CPU alone."""
-        return self._find_profile("cpu" if request.cpu_only else None)
+    def choose(self, problem: GemmProblem, request: RunRequest, *, gpus_only: bool = False) -> Plan:
+        """The plan of a request's product, with its options and devices.
+
+        Raises:
+            PlanError: An option cannot be met.
+        """
+        profile = self._find_profile("cpu" if request.cpu_only else None)
+        options = NO_OPTIONS if request.cpu_only else request.options
+        device_set = request.device_set
+        if gpus_only:
+            options = replace(options, f=0)
+            device_set = (device_set - {CPU} or None) if device_set is not None else None
+        return self._plans.choose(problem, profile, options, device_set)
 
     def run(
         self,
@@ -111,8 +120,7 @@ class Runner:
         hooks: Hooks = NO_HOOKS,
     ) -> dict[str, Any]:
         """As `run`, for matrices that are open; `b_key` is a key of B, None for none."""
-        profile = self.find_profile_for(request)
-        run = _Run(self, request, product, profile, hooks)
+        run = _Run(self, request, product, hooks)
         if not (product.out.size and product.b.size):
             return run.fill_empty()
         plan = run.choose(b_key)
@@ -123,45 +131,37 @@ class Runner:
             hooks.planned(described)
         if product.c is not None:
             fill_rows(product.out, np.broadcast_to(product.c, product.out.shape), hooks)
-        compute = run.compute_stack if run.is_stack else run.compute
-        timings, verification = compute(plan, b_key if plan.problem.b_resident else None)
+        resident_key = b_key if plan.problem.b_resident else None
+        if run.is_stack:
+            timings, verification = run.compute_stack(plan, resident_key)
+        else:
+            timings, verification = run.compute(product, plan, resident_key, hooks)
         event = make_success(described, timings, verification)
-        if b_key is not None and profile.gpus:
+        if b_key is not None and plan.profile.gpus:
             event["b_on"] = self.executor.gpus.find_holders(b_key)
         return event
 
 
+@dataclass(frozen=True, slots=True)
 class _Run:
-    """One product, or the products of a stack, on its way.
+    """One product, or the products of a stack, on its way."""
 
-    Args:
-        runner: Its executor, plans and savings.
-        request: How the product is asked for.
-        product: Its matrices.
-        profile: Profile of the machine.
-        hooks: What is called meanwhile.
-    """
+    runner: Runner
+    request: RunRequest
+    product: EngineProduct
+    hooks: Hooks
 
-    def __init__(
-        self,
-        runner: Runner,
-        request: RunRequest,
-        product: EngineProduct,
-        profile: MachineProfile,
-        hooks: Hooks,
-    ) -> None:
-        self._runner, self._executor = runner, runner.executor
-        self._request, self._product, self._hooks = request, product, hooks
-        self._profile = profile
-        self._options = NO_OPTIONS if request.cpu_only else request.options
-        self.is_stack = product.out.ndim > 2
+    @property
+    def is_stack(self) -> bool:
+        """Whether it has several products."""
+        return self.product.out.ndim > 2
 
     def fill_empty(self) -> dict[str, Any]:
         """Compute a product without terms, βC: all of it is the CPU's."""
-        product, hooks = self._product, self._hooks
+        product, hooks = self.product, self.hooks
         m, (k, n) = product.out.shape[-2], product.b.shape[-2:]
         problem = GemmProblem(m, n, k, product.out.dtype.name, may_be_empty=True)
-        plan = self._runner.plans.choose(problem, self._profile, self._options)
+        plan = self.runner.choose(problem, replace(self.request, device_set=None))
         described = {**describe_plan(plan), "f": m}
         began = time.perf_counter()
         if hooks.planned is not None:
@@ -180,49 +180,40 @@ class _Run:
             PlanError: An option cannot be met.
             ExecutionError: A device failed.
         """
-        rows, profile, gpus = self._product.out.shape[-2], self._profile, self._executor.gpus
-        plan = self._plan(self._describe(rows))
-        if b_key is None or not profile.gpus:
+        runner, rows = self.runner, self.product.out.shape[-2]
+        gpus = runner.executor.gpus
+        plan = runner.choose(self._describe(rows), self.request)
+        if b_key is None or not plan.profile.gpus:
             return plan
-        if plan.problem.b_bytes > gpus.find_resident_limit(range(len(profile.gpus))):
+        if plan.problem.b_bytes > gpus.find_resident_limit(range(len(plan.profile.gpus))):
             return plan
-        resident = self._plan(self._describe(rows, b_resident=True))
+        resident = runner.choose(self._describe(rows, b_resident=True), self.request)
         missing = gpus.find_missing(b_key, [one.position for one in resident.gpu_parts])
-        if not self._runner.savings.decide(b_key, plan, resident, missing):
+        if not runner.savings.decide(b_key, plan, resident, missing):
             return plan
-        is_there = not missing or gpus.keep(b_key, self._product.b, missing)
+        is_there = not missing or gpus.keep(b_key, self.product.b, missing)
         return resident if is_there else plan
 
-    def _choose_gpu(self, rows: int) -> Plan:
+    def _choose_gpus(self, rows: int) -> Plan:
         """The plan of some rows of the product on GPUs alone."""
-        asked = self._request.device_set
-        gpus = None if asked is None else asked - {CPU}
-        options = replace(self._options, f=0)
-        return self._runner.plans.choose(self._describe(rows), self._profile, options, gpus or None)
-
-    def _plan(self, problem: GemmProblem) -> Plan:
-        asked = self._request.device_set
-        return self._runner.plans.choose(problem, self._profile, self._options, asked)
+        return self.runner.choose(self._describe(rows), self.request, gpus_only=True)
 
     def _describe(self, rows: int, *, b_resident: bool = False) -> GemmProblem:
-        first = self._product.take(0) if self.is_stack else self._product
-        pinned = self._executor.devices and first.is_pinned(b_resident=b_resident)
+        first = self.product.take(0) if self.is_stack else self.product
+        pinned = self.runner.executor.devices and first.is_pinned(b_resident=b_resident)
         memory: Memory = "pinned" if pinned else "pageable"
         k, n = first.b.shape
         return GemmProblem(rows, n, k, first.out.dtype.name, memory, b_resident)
 
-    def compute(self, plan: Plan, resident_key: str | None) -> Outcome:
-        """Compute a single product, and check it if that is asked for."""
-        return self._compute(self._product, plan, resident_key, self._hooks)
-
-    def _compute(
+    def compute(
         self, product: EngineProduct, plan: Plan, resident_key: str | None, hooks: Hooks
     ) -> Outcome:
-        request, executor = self._request, self._executor
+        """Compute a single product, and check it if that is asked for."""
+        request, executor = self.request, self.runner.executor
         if request.verify:
             uses_gpu = executor.devices and not request.cpu_only
             timings, verification = compute_checked(
-                product, plan, executor, choose_gpu_plan=self._choose_gpu if uses_gpu else None,
+                product, plan, executor, choose_gpu_plan=self._choose_gpus if uses_gpu else None,
                 hooks=hooks, b_key=resident_key,
             )  # fmt: skip
             return timings.as_dict(), verification.as_dict()
@@ -234,10 +225,10 @@ class _Run:
 
     def compute_stack(self, plan: Plan, resident_key: str | None) -> Outcome:
         """Compute the products of a stack; its rows are those of all, one after the other."""
-        product, hooks, executor = self._product, self._hooks, self._executor
-        if plan.is_small and plan.gpu_rows == 0 and not self._request.verify:
+        product, hooks = self.product, self.hooks
+        if plan.is_small and plan.gpu_rows == 0 and not self.request.verify:
             timings = compute_small_stack(
-                product, executor.pool, done=partial(self._note_done, plan), hooks=hooks
+                product, self.runner.executor.pool, done=partial(self._note_done, plan), hooks=hooks
             )
             return timings.as_dict(), None
         outcomes = []
@@ -251,7 +242,7 @@ class _Run:
                 cancelled=hooks.cancelled,
             )
             try:
-                outcomes.append(self._compute(one, plan, resident_key, told))
+                outcomes.append(self.compute(one, plan, resident_key, told))
             except VerificationFailed as error:
                 raise VerificationFailed(f"product {index} of the stack: {error}") from error
             self._note_done(plan, index + 1)
@@ -260,17 +251,17 @@ class _Run:
 
     def _report(self, plan: Plan, products: int, done: RowsDone | None = None) -> None:
         """Report rows of a stack: those of products that are done, and of the present one."""
-        if self._hooks.progress is not None:
+        if self.hooks.progress is not None:
             rows = done or RowsDone(0)
             gpu, cpu = products * plan.gpu_rows + rows.gpu, products * plan.f + rows.cpu
-            every = self._product.products * plan.problem.m
-            self._hooks.progress(RowsDone(every, gpu=gpu, cpu=cpu))
+            every = self.product.products * plan.problem.m
+            self.hooks.progress(RowsDone(every, gpu=gpu, cpu=cpu))
 
     def _note_done(self, plan: Plan, products: int) -> None:
         """Report the rows of the first products of a stack, which are done, as final."""
         self._report(plan, products)
-        if self._hooks.final is not None:
-            self._hooks.final([range(products * plan.problem.m)])
+        if self.hooks.final is not None:
+            self.hooks.final([range(products * plan.problem.m)])
 
 
 def _find_b_key(request: RunRequest) -> str | None:

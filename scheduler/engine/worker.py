@@ -17,7 +17,6 @@ from wavetrim.scheduler.engine.messages import POISONED_EXIT, Message, Operand, 
 from wavetrim.scheduler.engine.run import Runner
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
@@ -106,14 +105,8 @@ class Worker:
         """
         if not self._gpus or (request.is_small and request.device_set in (None, _CPU_ALONE)):
             return None
-        options = NO_OPTIONS if request.cpu_only else request.options
         try:
-            plan = self._runner.plans.choose(
-                self._describe(request),
-                self._runner.find_profile_for(request),
-                options,
-                request.device_set,
-            )
+            plan = self._runner.choose(self._describe(request), request)
         except FieldError:
             return None  # computing it raises the same error
         if request.products * plan.predicted.total_seconds > AWAITED_SECONDS:
