@@ -44,7 +44,7 @@ class NodeEngine:
         self._executor, self._profiles = open_devices(options)
         self._runner = Runner(self._executor, self._profiles.find)
         self._kept: dict[str, Matrix] = {}
-        self._filled: dict[str, int] = {}
+        self._filled: dict[str, int] = {}  # rows that have come
         self._cancelled: set[str] = set()
         self._lock = threading.Lock()
 

@@ -9,8 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import ray
@@ -37,8 +36,7 @@ SMALL_B_BYTES: Final = 1 << 20
 _POLL_SECONDS: Final = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(NamedTuple):
     rows: range
     out: Any
     event: Any
@@ -69,8 +67,7 @@ class NodeProduct:
         self._request = request
         a, b, c, out = product.a, product.b, product.c, product.out
         self._a, self._b, self._c, self._out = a, b, c, out
-        self._node = node
-        self._hooks = hooks
+        self._node, self._hooks = node, hooks
         row_bytes = max(out.itemsize * b.shape[1], a.itemsize * a.shape[1])
         self._blocks = cut_rows(
             len(out), row_bytes, store_bytes=node.store_bytes, seconds=expected_seconds
@@ -95,12 +92,14 @@ class NodeProduct:
         start = time.perf_counter()
         self._deadline = time.monotonic() + self._block_seconds
         try:
-            events = [self._run_whole()] if self._fits_a_call() else self._run_with_b()
+            if self._fits_a_call():
+                events = self._run_blocks(np.ascontiguousarray(self._b), [])
+            else:
+                events = self._run_with_b()
         except RayError as error:
             raise NodeLost(f"node {self._node.id[:12]} is gone: {type(error).__name__}") from error
-        failed = [event for event in events if event["type"] != "succeeded"]
-        if failed:
-            return failed[0]
+        if events[-1]["type"] != "succeeded":
+            return events[-1]
         merged = merge_successes(events, seconds=time.perf_counter() - start)
         return {**merged, "resident": self._node.operands.list_names()}
 
@@ -126,14 +125,13 @@ class NodeProduct:
 
     def _send_b(self, name: str) -> list[Any]:
         """Send B, a part at a time; returns objects of Ray's that are there once B is."""
-        b, sent, under_way = self._b, list[Any](), deque[Any]()
+        b, sent = self._b, list[Any]()
         row_bytes = b.itemsize * b.shape[1]
         for part in cut_operand(len(b), row_bytes, store_bytes=self._node.store_bytes):
-            if len(under_way) == PARTS_AHEAD:
-                self._wait(under_way.popleft())  # so that the store holds few parts
+            if len(sent) >= PARTS_AHEAD:
+                self._wait(sent[-PARTS_AHEAD])  # so that the store holds few parts
             rows = ray.put(np.ascontiguousarray(b[part.start : part.stop]))
-            under_way.append(self._node.actor.keep.remote(name, b.shape, part.start, rows))
-            sent.append(under_way[-1])
+            sent.append(self._node.actor.keep.remote(name, b.shape, part.start, rows))
         return sent
 
     def _fits_a_call(self) -> bool:
@@ -143,38 +141,28 @@ class NodeProduct:
             most_bytes = min(most_bytes, SMALL_B_BYTES)
         return len(self._blocks) == 1 and self._b.nbytes <= most_bytes
 
-    def _run_whole(self) -> dict[str, Any]:
-        c = None if self._c is None else np.ascontiguousarray(self._c)
-        answer = self._node.actor.multiply.remote(
-            self._request, np.ascontiguousarray(self._b), np.ascontiguousarray(self._a), c
-        )
-        self._wait(answer)
-        out, event = ray.get(answer)
-        if out is not None:
-            np.copyto(self._out, out)
-            self._tell(len(out))
-        return event  # type: ignore[no-any-return]
+    def _run_blocks(self, b: Any, sent: Sequence[Any]) -> list[dict[str, Any]]:
+        """Compute blocks until one fails.
 
-    def _run_blocks(self, name: str, kept: Sequence[Any]) -> list[dict[str, Any]]:
+        Args:
+            b: B, or the name under which the node keeps it.
+            sent: Objects of Ray's that are there once the node has B.
+        """
         events: list[dict[str, Any]] = []
-        under_way: deque[_Block] = deque()
-        for rows in self._blocks:
-            if len(under_way) == AHEAD:
-                events.append(self._collect(under_way.popleft()))
-                if events[-1]["type"] != "succeeded":
-                    return events
-            under_way.append(self._send_block(rows, name, kept))
-        while under_way:
+        left, under_way = deque(self._blocks), deque[_Block]()
+        while left or under_way:
+            while left and len(under_way) < AHEAD:
+                under_way.append(self._send_block(left.popleft(), b, sent))
             events.append(self._collect(under_way.popleft()))
             if events[-1]["type"] != "succeeded":
                 break
         return events
 
-    def _send_block(self, rows: range, name: str, kept: Sequence[Any]) -> _Block:
+    def _send_block(self, rows: range, b: Any, sent: Sequence[Any]) -> _Block:
         a = np.ascontiguousarray(self._a[rows.start : rows.stop])
         c = None if self._c is None else np.ascontiguousarray(self._c[rows.start : rows.stop])
         call = self._node.actor.multiply.options(num_returns=2)
-        out, event = call.remote(self._request, name, a, c, *kept)
+        out, event = call.remote(self._request, b, a, c, *sent)
         return _Block(rows, out, event)
 
     def _collect(self, block: _Block) -> dict[str, Any]:
@@ -203,11 +191,12 @@ class NodeProduct:
     @contextmanager
     def _acquire(self, lock: threading.Lock) -> Iterator[None]:
         """Acquire a lock that another product may have until the deadline has passed."""
-        if not lock.acquire(timeout=_POLL_SECONDS):
+        has_waited = False
+        while not lock.acquire(timeout=_POLL_SECONDS):
+            has_waited = True
             self._end_if_due()
-            while not lock.acquire(timeout=_POLL_SECONDS):
-                self._end_if_due()
-            self._deadline = time.monotonic() + self._block_seconds  # the other took the time
+        if has_waited:  # the other took the time
+            self._deadline = time.monotonic() + self._block_seconds
         try:
             yield
         finally:
