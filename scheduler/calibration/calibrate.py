@@ -4,7 +4,7 @@ Of several GPUs of one model the first is measured, of the others only the links
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,14 +65,14 @@ def calibrate_gpus(
                 name = f"{what} of GPU {number}" if len(different) > 1 else what
                 report(name, (number + share) / len(different))
 
-        index = device.index if device is not None else 0
-        with open_executor([device] if device is not None else []) as executor:
-            like = _find_like(device, found.values())
+        with open_executor([] if device is None else [device]) as executor:
+            gpu = None if device is None else describe_gpu(device)
+            like = next((one for one in found.values() if one.gpu == gpu), None)
             if like is not None:
-                profile = calibrate_another(executor, like, report=tell)
+                profile = _calibrate_another(executor, like, tell)
             else:
                 profile = calibrate(executor, cache_dir=cache_dir, report=tell)
-        found[index] = replace(profile, index=index)
+        found[profile.index] = profile
     if len(devices) < 2:
         return next(iter(found.values()))
     joint = _measure_joint([device.index for device in devices])
@@ -114,16 +114,13 @@ def calibrate(
     return profile
 
 
-def calibrate_another(
-    executor: Executor, first: MachineProfile, *, report: Report | None = None
-) -> MachineProfile:
+def _calibrate_another(executor: Executor, first: MachineProfile, report: Report) -> MachineProfile:
     """The profile of a GPU of the same model as a calibrated one: only its links are measured.
 
     Links depend on where a GPU is in the machine. Kernels are the first one's.
     """
     info = executor.devices[0]
-    if report is not None:
-        report("link", 0.0)
+    report("link", 0.0)
     profile = replace(first, index=info.index, key=read_key(info, first.cpu.threads))
     bench = GpuBench(executor, profile)
     _wake_gpu(bench)
@@ -159,14 +156,6 @@ def _wake_gpu(bench: GpuBench) -> None:
     awake = time.perf_counter() + _WAKE_SECONDS
     while time.perf_counter() < awake:
         bench.executor.run(plan, a, b, c)
-
-
-def _find_like(device: DeviceInfo | None, found: Iterable[MachineProfile]) -> MachineProfile | None:
-    """The profile of a GPU of the same model; None if none is measured yet."""
-    if device is None:
-        return None
-    gpu = describe_gpu(device)
-    return next((profile for profile in found if profile.gpu == gpu), None)
 
 
 def _measure_joint(indices: Sequence[int]) -> JointLinks:

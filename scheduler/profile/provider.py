@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from wavetrim.kernels.device import DeviceInfo
@@ -47,11 +48,11 @@ class ProfileProvider:
         self._directory = directory
         self._devices = tuple(devices)
         self._cpu_threads = cpu_threads
-        self._measure_cpu = measure_cpu
-        self._cpu: CpuModel | None = None
+        # Measured on first use: a calibrated machine starts without it.
+        self._measure_cpu = measure_cpu and cache(measure_cpu)
         self._lock = threading.Lock()
         self._found: dict[str | None, tuple[_Stamp, MachineProfile]] = {}
-        self._paths: dict[str | None, tuple[str, ...]] = {}
+        self._list_files = cache(self._list_files_of)
 
     def find(self, device: str | None = None) -> MachineProfile:
         """The profile of a device, the same object until a calibration changes it.
@@ -65,7 +66,7 @@ class ProfileProvider:
             PlanError: `device` is neither local nor a preset.
         """
         name = None if device is None else device.casefold()
-        stamp = self._read_stamp(name)
+        stamp = tuple(map(_read_file_stamp, self._list_files(name)))
         found = self._found.get(name)
         if found is None or found[0] != stamp:
             with self._lock:
@@ -97,39 +98,29 @@ class ProfileProvider:
             directory=self._directory,
             cpu_threads=self._cpu_threads,
         )
-        is_here = device is None or device.casefold() == "cpu"
-        if is_here and profile.measured_at is None and self._measure_cpu is not None:
-            # Measured on first use: a calibrated machine starts without it.
-            if self._cpu is None:
-                self._cpu = self._measure_cpu()
-            profile = replace(profile, cpu=self._cpu)
-        if is_elsewhere(device, self._devices):
+        if self.is_elsewhere(device):
             return profile
+        is_whole = device is None or device.casefold() == "cpu"
+        if is_whole and profile.measured_at is None and self._measure_cpu is not None:
+            profile = replace(profile, cpu=self._measure_cpu())
         corrections = Corrections()
         beside = tuple(replace(one, corrections=corrections) for one in profile.beside)
         return replace(profile, beside=beside, corrections=corrections)
 
-    def _read_stamp(self, name: str | None) -> _Stamp:
-        """Identifies the versions of the stored calibrations of a device, or of all."""
-        paths = self._paths.get(name)
-        if paths is None:
-            paths = self._locate(name)
-            if not paths and self._directory is not None:
-                # A preset is planned with this machine's CPU, from any calibration in the folder.
-                paths = (str(self._directory),)
-            self._paths[name] = paths
-        return tuple(map(_read_file_stamp, paths))
+    def _list_files_of(self, name: str | None) -> tuple[str, ...]:
+        """The calibrations of a local device, or of each GPU; for other devices their folder.
 
-    def _locate(self, name: str | None) -> tuple[str, ...]:
-        """The file of a local device's calibration, or of each GPU's; none for other devices."""
-        if self._directory is None:
+        A preset is planned with this machine's CPU, from any calibration in the folder.
+        """
+        directory = self._directory
+        if directory is None:
             return ()
-        found: Sequence[DeviceInfo | None] = self._devices
-        if name is not None or not self._devices:
-            info = None if name == "cpu" else find_device(name, self._devices)
-            found = [info] if info is not None or name in (None, "cpu") else []
-        directory, threads = self._directory, self._cpu_threads
-        return tuple(str(find_calibration(info, directory, threads)) for info in found)
+        found: Sequence[DeviceInfo | None] = self._devices or (None,)
+        if name is not None:
+            found = [None if name == "cpu" else find_device(name, self._devices)]
+            if found == [None] and name != "cpu":
+                return (str(directory),)
+        return tuple(str(find_calibration(info, directory, self._cpu_threads)) for info in found)
 
 
 def _read_file_stamp(path: str) -> tuple[int, int, int] | None:

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from operator import itemgetter
 from pathlib import Path
 from reprlib import repr as shorten
 from typing import TYPE_CHECKING, Any, Final
@@ -59,12 +60,12 @@ def find_profile(
     Raises:
         PlanError: `device` is neither local nor a preset.
     """
-    if device is not None and device.casefold() == "cpu":
-        return _find_local(None, directory, cpu_threads)
     if device is None and devices:
         return _join([_find_local(info, directory, cpu_threads) for info in devices])
+    if device is None or device.casefold() == "cpu":
+        return _find_local(None, directory, cpu_threads)
     local = find_device(device, devices)
-    if local is not None or device is None:
+    if local is not None:
         return _find_local(local, directory, cpu_threads)
     named, count = _read_count(device)
     preset = find_preset(named)
@@ -96,19 +97,15 @@ def _read_count(device: str) -> tuple[str, int]:
 def find_measured_cpu(directory: Path | None, cpu_threads: int) -> CpuModel | None:
     """This machine's CPU by its newest calibration, whichever GPU that was made with."""
     wanted = read_key(None, cpu_threads)
-    found: list[MachineProfile] = []
+    fitting: list[tuple[str, CpuModel]] = []
     with contextlib.suppress(OSError):  # a folder that cannot be read
         for path in [] if directory is None else sorted(directory.glob("*.json")):
             with contextlib.suppress(FileNotFoundError, ProfileError):
-                found.append(load_profile(path))
-    fitting = [
-        profile
-        for profile in found
-        if profile.measured_at is not None
-        and all(profile.key.get(name) == wanted[name] for name in ("numpy", "cpu_threads"))
-    ]
-    newest = max(fitting, key=lambda profile: profile.measured_at or "", default=None)
-    return None if newest is None else newest.cpu
+                found = load_profile(path)
+                is_ours = all(found.key.get(one) == wanted[one] for one in ("numpy", "cpu_threads"))
+                if is_ours and found.measured_at is not None:
+                    fitting.append((found.measured_at, found.cpu))
+    return max(fitting, key=itemgetter(0))[1] if fitting else None
 
 
 def build_preset_profile(gpu: GpuModel, source: str, cpu_threads: int) -> MachineProfile:
@@ -200,10 +197,8 @@ def _find_local(
     return replace(profile, index=info.index)
 
 
-def find_device(device: str | None, devices: Sequence[DeviceInfo]) -> DeviceInfo | None:
-    """The local GPU of that name, or the first one for None; None if there is none."""
-    if device is None:
-        return devices[0] if devices else None
+def find_device(device: str, devices: Sequence[DeviceInfo]) -> DeviceInfo | None:
+    """The local GPU of that name; None if there is none."""
     wanted = device.casefold()
     for info in devices:
         if wanted in (f"cuda:{info.index}", info.uuid.casefold(), info.name.casefold()):
@@ -213,8 +208,7 @@ def find_device(device: str | None, devices: Sequence[DeviceInfo]) -> DeviceInfo
 
 def is_elsewhere(device: str | None, devices: Sequence[DeviceInfo]) -> bool:
     """Whether a name is not that of a device of this machine, but of one or several presets."""
-    is_cpu = device is not None and device.casefold() == "cpu"
-    return device is not None and not is_cpu and find_device(device, devices) is None
+    return device is not None and device.casefold() != "cpu" and not find_device(device, devices)
 
 
 def _name_file(key: Mapping[str, str]) -> str:

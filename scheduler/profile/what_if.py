@@ -7,7 +7,7 @@ so in its source.
 
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, Final
+from typing import Final
 
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.errors import PlanError
@@ -47,22 +47,19 @@ class WhatIf:
     link_gbytes_per_second: float | None = None
 
     def __post_init__(self) -> None:
-        threads = self.cpu_threads
-        if threads is not None and not _is_within(threads, Integral, 1, MOST_THREADS):
-            raise PlanError("cpu_threads", threads, f"a whole number from 1 to {MOST_THREADS}")
-        for name, most in (
-            ("cpu_gflops", MOST_GFLOPS),
-            ("link_gbytes_per_second", MOST_GBYTES_PER_SECOND),
-        ):
-            rate = getattr(self, name)
-            if rate is not None and not _is_within(rate, Real, LEAST_RATE, most):
-                raise PlanError(name, rate, f"a number from {LEAST_RATE:g} to {most:g}")
+        for name, kind, least, most in _LIMITS:
+            number = getattr(self, name)
+            is_number = isinstance(number, kind) and not isinstance(number, bool)
+            if number is not None and not (is_number and least <= number <= most):
+                words = "a whole number" if kind is Integral else "a number"
+                raise PlanError(name, number, f"{words} from {least:g} to {most:g}")
 
 
-def _is_within(number: Any, kind: type, least: float, most: float) -> bool:
-    is_number = isinstance(number, kind) and not isinstance(number, bool)
-    return is_number and bool(least <= number <= most)
-
+_LIMITS: Final[tuple[tuple[str, type, float, float], ...]] = (
+    ("cpu_threads", Integral, 1, MOST_THREADS),
+    ("cpu_gflops", Real, LEAST_RATE, MOST_GFLOPS),
+    ("link_gbytes_per_second", Real, LEAST_RATE, MOST_GBYTES_PER_SECOND),
+)
 
 NOTHING_ELSE: Final = WhatIf()
 """The machine as it is."""
