@@ -140,7 +140,11 @@ class GpuBench:
 def measure_links(bench: GpuBench, source: str) -> tuple[tuple[LinkModel, ...], CpuModel]:
     """The links, and the CPU with its rate of copies."""
     tiny = {memory: _time_side(bench, _TINY, memory, _CUT_KERNEL) for memory in MEMORIES}
-    straight = {memory: _time_straight(bench, memory) for memory in MEMORIES}
+    # How much longer the larger of two straight products takes than the smaller.
+    straight = {
+        memory: _time_side(bench, _STRAIGHT[1], memory) - _time_side(bench, _STRAIGHT[0], memory)
+        for memory in MEMORIES
+    }
     rated = [
         replace(_measure_rates(bench, memory, tiny[memory]), source=source) for memory in MEMORIES
     ]
@@ -152,17 +156,12 @@ def measure_links(bench: GpuBench, source: str) -> tuple[tuple[LinkModel, ...], 
     cpu = replace(bench.profile.cpu, copy_gbytes_per_second=copied_gbytes / copy_seconds)
     free = tuple(replace(link, call_seconds=0.0) for link in rated)
     bench = replace(bench, profile=replace(bench.profile, links=free, cpu=cpu))
-    links = tuple(
-        replace(link, call_seconds=_find_call(bench, link.memory, tiny[link.memory]))
-        for link in rated
-    )
-    return links, cpu
-
-
-def _find_call(bench: GpuBench, memory: Memory, tiny_seconds: float) -> float:
-    """Seconds of a call, by a profile with which it takes no time."""
-    plan = bench.plan(GemmProblem(_TINY, _TINY, _TINY, memory=memory), 0, _CUT_KERNEL)
-    return max(0.0, tiny_seconds - plan.predicted.total_seconds)
+    links = []
+    for link in rated:
+        plan = bench.plan(GemmProblem(_TINY, _TINY, _TINY, memory=link.memory), 0, _CUT_KERNEL)
+        call_seconds = tiny[link.memory] - plan.predicted.total_seconds
+        links.append(replace(link, call_seconds=max(0.0, call_seconds)))
+    return tuple(links), cpu
 
 
 def _measure_rates(bench: GpuBench, memory: Memory, tiny_seconds: float) -> LinkModel:
@@ -192,12 +191,6 @@ def _time_side(bench: GpuBench, side: int, memory: Memory, kernel: str = "auto")
     """Median seconds of a small product on the GPU."""
     problem = GemmProblem(side, side, side, memory=memory)
     return bench.time_plan(bench.plan(problem, 0, kernel), _QUICK_SECONDS)
-
-
-def _time_straight(bench: GpuBench, memory: Memory) -> float:
-    """How much longer the larger of two straight products takes than the smaller."""
-    small, large = (_time_side(bench, side, memory) for side in _STRAIGHT)
-    return large - small
 
 
 def _time_cut(bench: GpuBench, memory: Memory, shape: tuple[int, int, int], panels: int) -> float:

@@ -13,7 +13,7 @@ from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.engine.answer import describe_failure
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.conversation import Conversation
-from wavetrim.scheduler.engine.messages import POISONED_EXIT, Message, Operand, RunRequest
+from wavetrim.scheduler.engine.messages import POISONED_EXIT, Message, RunRequest
 from wavetrim.scheduler.engine.run import Runner
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.execution.executor import Executor
@@ -117,14 +117,12 @@ class Worker:
     def _describe(self, request: RunRequest) -> GemmProblem:
         """The product, as far as the request tells: its operands are not opened."""
         out = request.out
-        locked = all(map(self._is_locked, (request.a, request.b, out)))
+        slabs = [operand.slab for operand in (request.a, request.b, out)]
+        locked = all(isinstance(slab, int) and self._slabs.is_locked(slab) for slab in slabs)
         memory: Memory = "pinned" if locked else "pageable"
         return GemmProblem(
             out.rows, out.columns, request.a.columns, out.dtype, memory, may_be_empty=True
         )
-
-    def _is_locked(self, operand: Operand) -> bool:
-        return isinstance(operand.slab, int) and self._slabs.is_locked(operand.slab)
 
     def _begin(self, request: RunRequest, plan: Plan) -> None:
         """Compute a product in a device's thread; those sent before it there have ended."""

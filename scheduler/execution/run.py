@@ -48,26 +48,21 @@ class Execution:
     def compute(self) -> tuple[list[GpuTimings], float]:
         """Compute all rows; returns the timings of each GPU part and the CPU part's seconds.
 
-        A part's seconds are by the host's clock, from its start to its end, but those of a GPU part
-        that was enqueued at once are by the GPU's. The CPU part runs in the calling thread: another
-        one would take 0.1 ms longer, and more if its core is busy.
-        """
-        if self._plan.gpu_rows == 0:
-            return [], self._compute_cpu_rows()
-        return self._compute_together()
+        All parts run at the same time; if one fails, the others are stopped and the failure is
+        raised. A part's seconds are by the host's clock, from its start to its end, but those of a
+        GPU part that was enqueued at once are by the GPU's.
 
-    def _compute_together(self) -> tuple[list[GpuTimings], float]:
-        """Run all parts at the same time; if one fails, stop the others and raise the failure.
-
-        The CPU part starts once the GPUs have work: waking its threads needs the interpreter's
-        lock.
+        The CPU part runs in the calling thread: another one would take 0.1 ms longer, and more if
+        its core is busy. It starts once the GPUs have work: waking its threads needs the
+        interpreter's lock.
         """
         waits: list[Callable[[], list[GpuTimings]]] = []
         timings: list[GpuTimings] = []
         failures: list[BaseException] = []
         cpu_seconds = 0.0
         try:
-            waits.extend(self._start_gpu_parts())
+            if self._parts:
+                waits.extend(self._start_gpu_parts())
             if self._plan.f:
                 for begun in self._begun:
                     begun.wait()
@@ -81,7 +76,8 @@ class Execution:
             except BaseException as error:
                 failures.append(error)
         if failures:
-            raise _find_cause(failures)
+            stops = [one for one in failures if isinstance(one, CANCELLATIONS)]
+            raise next((one for one in failures if one not in stops), failures[0])
         return timings, cpu_seconds
 
     def _start_gpu_parts(self) -> list[Callable[[], list[GpuTimings]]]:
@@ -96,7 +92,7 @@ class Execution:
         if is_enqueued and plan.problem.memory == "pinned":
             finish = self._enqueue(team)
             if finish is not None:
-                return [partial(self._await_gpu_rows, finish)]
+                return [finish]
         self._begun = [threading.Event() for _ in self._parts]
         return [
             self._gpus.threads[planned.position].submit(self._compute_gpu_rows, number, part).result
@@ -104,9 +100,12 @@ class Execution:
         ]
 
     def _enqueue(self, team: Team) -> Callable[[], list[GpuTimings]] | None:
-        """Enqueue all GPU parts at once; None if one of them needs the host meanwhile.
+        """Enqueue all GPU parts; returns what waits for them.
 
         They cannot be cancelled once they are enqueued.
+
+        Returns:
+            None if one of them needs the host meanwhile.
         """
         product = self._product
         if self._is_cancelled():
@@ -114,12 +113,14 @@ class Execution:
         hooks = []
         if product.hooks.progress is not None or product.hooks.final is not None:
             hooks = [self._open_hooks(number) for number in range(len(self._parts))]
-        return team.enqueue(product.take_gpu_rows(), b_key=product.b_key, hooks=hooks)
+        finish = team.enqueue(product.take_gpu_rows(), b_key=product.b_key, hooks=hooks)
 
-    def _await_gpu_rows(self, finish: Callable[[], list[GpuTimings]]) -> list[GpuTimings]:
-        """Wait for parts that are enqueued."""
-        with self._gpus.watch(self._plan.uncorrected.total_seconds):
-            return finish()
+        def wait() -> list[GpuTimings]:
+            assert finish is not None, "the parts are enqueued"
+            with self._gpus.watch(self._plan.uncorrected.total_seconds):
+                return finish()
+
+        return None if finish is None else wait
 
     def _compute_gpu_rows(self, number: int, part: TeamPart) -> list[GpuTimings]:
         """Compute a part in its GPU's thread."""
@@ -181,8 +182,3 @@ class Execution:
     def _is_cancelled(self) -> bool:
         cancelled = self._product.hooks.cancelled
         return self._stop.is_set() or (cancelled is not None and cancelled())
-
-
-def _find_cause(failures: list[BaseException]) -> BaseException:
-    """The first failure that is not merely the stop caused by another."""
-    return next((one for one in failures if not isinstance(one, CANCELLATIONS)), failures[0])

@@ -16,7 +16,6 @@ from wavetrim.scheduler.profile.machine import (
     RELATIVE_GFLOPS,
     CpuModel,
     GpuModel,
-    LinkModel,
     MachineProfile,
 )
 from wavetrim.scheduler.profile.presets import describe_gpu
@@ -120,7 +119,14 @@ def apply_what_if(profile: MachineProfile, what_if: WhatIf, dtype: str) -> Machi
         if not links:
             limit = f"left out: {profile.device} has no link; name a GPU as the device"
             raise PlanError("link_gbytes_per_second", rate, limit)
-        links, joint = tuple(_set_link(link, rate) for link in links), None
+        joint = None
+        links = tuple(
+            replace(
+                link, in_gbytes_per_second=rate, out_gbytes_per_second=rate,
+                source=f"rate as asked; the rest {link.source}",
+            )
+            for link in links
+        )  # fmt: skip
     if (threads := what_if.cpu_threads) is not None:
         cpu = _scale_cpu(cpu, threads)
     if (gflops := what_if.cpu_gflops) is not None:
@@ -128,15 +134,6 @@ def apply_what_if(profile: MachineProfile, what_if: WhatIf, dtype: str) -> Machi
     beside = tuple(apply_what_if(other, what_if, dtype) for other in profile.beside)
     return replace(
         profile, cpu=cpu, links=links, joint=joint, beside=beside, corrections=NO_CORRECTIONS
-    )
-
-
-def _set_link(link: LinkModel, rate: float) -> LinkModel:
-    return replace(
-        link,
-        in_gbytes_per_second=rate,
-        out_gbytes_per_second=rate,
-        source=f"rate as asked; the rest {link.source}",
     )
 
 
