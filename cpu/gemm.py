@@ -7,18 +7,13 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
-from wavetrim.cpu.blas import find_blas
 from wavetrim.cpu.errors import CpuError, OperandError
-from wavetrim.cpu.library import CPU_LIBRARY
-from wavetrim.cpu.model import find_largest_cache_bytes
 from wavetrim.cpu.native_team import NativeTeam
 from wavetrim.cpu.operands import check_operands
-from wavetrim.cpu.prepared import Prepared, describe_layout, prepare
+from wavetrim.cpu.prepared import describe_layout, prepare
 from wavetrim.cpu.products import NO_REPORTS, Matrix, Reports, multiply_alone
 from wavetrim.cpu.python_team import PythonTeam
 from wavetrim.cpu.threads import blas_limit, count_default_threads, limit_blas_threads
-from wavetrim.native.library import load_library
-from wavetrim.native.pool import ThreadPool
 
 _Part = TypeVar("_Part")
 
@@ -67,7 +62,6 @@ class CpuPool:
         self.threads = count_default_threads() if threads is None else threads
         self._closed = False
         self.cache_dir = cache_dir
-        self._pool: ThreadPool | None = None
         self._native: NativeTeam | None = None
         self._may_open = True
         self._opening = threading.Lock()
@@ -94,7 +88,7 @@ class CpuPool:
         with self._opening:
             if self._may_open:
                 self._may_open = False
-                self._open_native()
+                self._native = NativeTeam.open(self.threads - 1, self.cache_dir)
         return self._native is not None
 
     def multiply(
@@ -141,32 +135,23 @@ class CpuPool:
         taking = min(threads or self.threads, self.threads)
         prepared = prepare(*map(describe_layout, (a, b, c)), taking)
         reports = Reports(progress, cancelled, final)
-        if prepared is not None and prepared.is_small and reports == NO_REPORTS:
+        done = False
+        if prepared is not None and not prepared.is_small:
+            if self._may_open:
+                self.prepare()
+            if self._native is not None:
+                with self._blas_limit:
+                    done = self._native.multiply(
+                        a, b, c, prepared, taking, alpha=alpha, beta=beta, reports=reports
+                    )
+        if not done:
             check_operands(a, b, c, alpha=alpha, beta=beta)
-            self.multiply_alone(a, b, c, alpha, beta)
-        elif not self._multiply_in_c(
-            a, b, c, prepared, taking, alpha=alpha, beta=beta, reports=reports
-        ):
-            check_operands(a, b, c, alpha=alpha, beta=beta)
-            with self._blas_limit:
-                self._python.multiply(a, b, c, taking, alpha=alpha, beta=beta, reports=reports)
+            if prepared is not None and prepared.is_small and reports == NO_REPORTS:
+                self.multiply_alone(a, b, c, alpha, beta)
+            else:
+                with self._blas_limit:
+                    self._python.multiply(a, b, c, taking, alpha=alpha, beta=beta, reports=reports)
         return time.perf_counter() - started
-
-    def _multiply_in_c(
-        self, a: Matrix, b: Matrix, c: Matrix, prepared: Prepared | None, threads: int, *,
-        alpha: float, beta: float, reports: Reports,
-    ) -> bool:  # fmt: skip
-        """Compute a product by C threads; False, with nothing done, if they cannot."""
-        if prepared is None or prepared.is_small:
-            return False
-        if self._may_open:
-            self.prepare()
-        if self._native is None:
-            return False
-        with self._blas_limit:
-            return self._native.multiply(
-                a, b, c, prepared, threads, alpha=alpha, beta=beta, reports=reports
-            )
 
     def multiply_alone(self, a: Matrix, b: Matrix, c: Matrix, alpha: float, beta: float) -> None:
         """C ← αA·B + βC in the calling thread, for a small product (`blocks.is_small`).
@@ -198,15 +183,6 @@ class CpuPool:
         self._closed = True
         with self._opening:
             self._may_open = False
-        if self._pool is not None:
-            self._pool.close()
+        if self._native is not None:
+            self._native.close()
         self._python.close()
-
-    def _open_native(self) -> None:
-        library = load_library(CPU_LIBRARY, self.cache_dir)
-        if library is None:
-            return
-        self._pool = ThreadPool(library, self.threads - 1, settles=True)
-        blas = find_blas()
-        if blas is not None:
-            self._native = NativeTeam(self._pool, blas, cache_bytes=find_largest_cache_bytes())

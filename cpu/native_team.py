@@ -1,18 +1,20 @@
 """Products by C threads, which call BLAS without the interpreter's lock."""
 
 import ctypes
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from wavetrim.cpu.blas import Blas
+from wavetrim.cpu.blas import Blas, find_blas
 from wavetrim.cpu.errors import CpuError
-from wavetrim.cpu.library import PRODUCT, Report
+from wavetrim.cpu.library import CPU_LIBRARY, PRODUCT, Report
+from wavetrim.cpu.model import find_largest_cache_bytes
 from wavetrim.cpu.operands import check_operands
 from wavetrim.cpu.prepared import Prepared, describe_layout, prepare
 from wavetrim.cpu.products import NO_REPORTS, Matrix, Reports, combine
 from wavetrim.native.element_types import find_accumulator
-from wavetrim.native.library import find_address
+from wavetrim.native.library import find_address, load_library
 from wavetrim.native.pool import ThreadPool
 
 _LARGEST_NARROW: Final = 2**31 - 1
@@ -24,15 +26,24 @@ class NativeTeam:
     Args:
         pool: The threads; its library is that of cpu/native/.
         blas: The BLAS that they call.
-        cache_bytes: Size of the largest cache; 0 if unknown. A much larger C bypasses the caches.
     """
 
-    def __init__(self, pool: ThreadPool, blas: Blas, cache_bytes: int) -> None:
+    def __init__(self, pool: ThreadPool, blas: Blas) -> None:
         self._pool = pool
-        self._blas = Blas(blas.gemm, blas.gemv, blas.integer_bytes, 0, cache_bytes)
+        # A C much larger than the largest cache bypasses the caches.
+        self._blas = Blas(blas.gemm, blas.gemv, blas.integer_bytes, 0, find_largest_cache_bytes())
         # Some milliseconds where the CPU has tiles, else none.
         self._blas.tiles = pool.library.prefers_tiles(ctypes.byref(self._blas))
         self._largest = 2**63 - 1 if blas.integer_bytes == 8 else _LARGEST_NARROW
+
+    @classmethod
+    def open(cls, threads: int, cache_dir: Path | None) -> "NativeTeam | None":
+        """Start this many threads, compiling their library; None without it or a BLAS."""
+        library = load_library(CPU_LIBRARY, cache_dir)
+        blas = None if library is None else find_blas()
+        if library is None or blas is None:
+            return None
+        return cls(ThreadPool(library, threads, settles=True), blas)
 
     @property
     def is_crowded(self) -> bool:
@@ -95,6 +106,10 @@ class NativeTeam:
         if sums is not None:
             self._add_sums(sums, c, threads, alpha=alpha, beta=beta)
         return True
+
+    def close(self) -> None:
+        """End the threads once their blocks are done. Idempotent."""
+        self._pool.close()
 
     def _compute_reported(
         self, call: int, reports: Reports, terms: int, rows: int, *, may_be_final: bool

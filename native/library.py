@@ -13,7 +13,6 @@ import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from ctypes import c_int, c_int64, c_void_p
 from dataclasses import dataclass, field
 from functools import cache
@@ -168,16 +167,9 @@ def _find_compiler() -> list[str] | None:
 
 
 def _try_load(path: Path) -> ctypes.CDLL | None:
-    with suppress(OSError):  # a folder that may not be searched
-        if path.is_file():
-            return _load(path)
-    return None
-
-
-def _load(path: Path) -> ctypes.CDLL | None:
     try:
-        return ctypes.CDLL(str(path))
-    except OSError as error:  # compiled for another machine, or damaged
+        return ctypes.CDLL(str(path)) if path.is_file() else None
+    except OSError as error:  # compiled for another machine, damaged, or in a closed folder
         logger.warning("%s cannot be loaded: %s", path, error)
         return None
 

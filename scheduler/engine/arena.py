@@ -143,9 +143,9 @@ class MappedSlabs:
                 self.remove(slab_id)
             except SlabError:
                 time.sleep(_PAUSE_SECONDS)
-                continue
-            self._send({"type": "dropped", "slab": slab_id})
-            return
+            else:
+                self._send({"type": "dropped", "slab": slab_id})
+                return
         logger.error("slab %d is still in use: this process ends, and lets go of it", slab_id)
         os._exit(1)
 

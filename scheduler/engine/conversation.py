@@ -5,7 +5,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from wavetrim.scheduler.engine.arena import MappedSlabs
@@ -14,7 +15,6 @@ from wavetrim.scheduler.engine.messages import (
     Message,
     MessageError,
     RunRequest,
-    Send,
     decode_message,
     encode_message,
 )
@@ -101,12 +101,17 @@ class Conversation:
 
     def open_hooks(self, request: RunRequest) -> Hooks:
         """What tells the service of a run, as far as it asks for that, and ends it if it is to."""
-        job, tell = request.job, _RunReports(self.send, request)
+        job = request.job
+
+        def tell(kind: str, **fields: Any) -> None:
+            self.send({"type": kind, "job": job, **fields})
+
+        reports = _RunReports(tell, request.row_step)
         return Hooks(
-            planned=tell.plan if request.reports else None,
-            progress=tell.progress if request.reports else None,
-            final=tell.final if request.row_step else None,
-            changes=tell.changes if request.row_step else None,
+            planned=(lambda plan: tell("planned", plan=plan)) if request.reports else None,
+            progress=reports.progress if request.reports else None,
+            final=reports.final if request.row_step else None,
+            changes=partial(tell, "again") if request.row_step else None,
             cancelled=lambda: self.stopping or self._running.get(job) in self._cancelled,
         )
 
@@ -145,41 +150,35 @@ class Conversation:
             case _:
                 take(message)
 
-    def _cancel(self, job: str, number: int) -> None:
-        with self._lock:
-            if number > self._newest or self._running.get(job) == number:
-                self._cancelled.add(number)
-
     def _listen(self) -> None:
         while True:
             try:
                 message, _ = self._control.receive()
-                if message["type"] == "ping":
-                    self._control.send({"type": "pong", **self._describe()})
-                elif message["type"] == "cancel":
-                    self._cancel(message["job"], message["number"])
-                elif message["type"] == "shutdown":
-                    self.stopping = True
+                match message["type"]:
+                    case "ping":
+                        self._control.send({"type": "pong", **self._describe()})
+                    case "cancel":
+                        job, number = message["job"], message["number"]
+                        with self._lock:
+                            if number > self._newest or self._running.get(job) == number:
+                                self._cancelled.add(number)
+                    case "shutdown":
+                        self.stopping = True
             except (MessageError, KeyError):
                 logger.exception("a message from the service could not be read")
 
 
 class _RunReports:
-    """Tells the service of one run. Thread-safe.
+    """Tells the service of the rows of one run. Thread-safe.
 
     Its progress is sent at most every 50 ms; its final rows, all of them each time, when there are
-    at least `row_step` more.
+    at least `step_rows` more.
     """
 
-    def __init__(self, send: Send, request: RunRequest) -> None:
-        self._send, self._job = send, request.job
-        self._step_rows = request.row_step
+    def __init__(self, tell: Callable[..., None], step_rows: int) -> None:
+        self._tell, self._step_rows = tell, step_rows
         self._lock = threading.Lock()
         self._sent_seconds, self._sent_rows = 0.0, 0
-
-    def plan(self, plan: Mapping[str, Any]) -> None:
-        """Tell how the product is planned."""
-        self._send({"type": "planned", "job": self._job, "plan": plan})
 
     def progress(self, done: RowsDone) -> None:
         """Tell how many rows are done."""
@@ -189,7 +188,7 @@ class _RunReports:
                 return
             self._sent_seconds = now
         rows = {"gpu": done.gpu, "cpu": done.cpu, "nodes": done.nodes}
-        self._send({"type": "progress", "job": self._job, "progress": done.share, "rows": rows})
+        self._tell("progress", progress=done.share, rows=rows)
 
     def final(self, final: Sequence[range]) -> None:
         """Tell which rows will not be written again."""
@@ -198,9 +197,4 @@ class _RunReports:
             if rows - self._sent_rows < self._step_rows:
                 return
             self._sent_rows = rows
-        ranges = [[one.start, one.stop] for one in final]
-        self._send({"type": "rows", "job": self._job, "final": ranges})
-
-    def changes(self) -> None:
-        """Tell that final rows will be written again."""
-        self._send({"type": "again", "job": self._job})
+        self._tell("rows", final=[[one.start, one.stop] for one in final])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.matrices import assert_product, draw_array
-from wavetrim.cpu import gemm
+from wavetrim.cpu import native_team
 from wavetrim.cpu.gemm import CpuPool
 
 TYPES = ("float32", "float64", "complex64", "complex128")
@@ -25,7 +25,7 @@ CACHE_BYTES = 1 << 16
 def small_cache_pool(kernel_cache: Path) -> Iterator[CpuPool]:
     """A pool in C that takes the largest cache for smaller than any C here."""
     with pytest.MonkeyPatch.context() as patch, CpuPool(3, cache_dir=kernel_cache) as pool:
-        patch.setattr(gemm, "find_largest_cache_bytes", lambda: CACHE_BYTES)
+        patch.setattr(native_team, "find_largest_cache_bytes", lambda: CACHE_BYTES)
         assert pool.prepare(), "there is no C compiler, or NumPy has no OpenBLAS"
         yield pool
 
