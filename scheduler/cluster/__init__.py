@@ -4,7 +4,7 @@ In the order in which a product passes: `__main__` is the process that speaks wi
 the service as it starts the local engine, over the same messages. `membership` sees nodes join and
 leave, and measures the network to each. `product` sends a product's rows to a node in blocks,
 after B, and collects the result. `node_operands` says how they are cut, and which operands a node
-keeps. `node` is the actor, by its `node_options`. `start` is `wavetrim node`.
+keeps. `node` is the actor. `start` is `wavetrim node`.
 
 - Only this folder imports Ray, and only in the processes that need it.
 - B crosses the network once to a node, a part at a time, and stays in the node's memory: a

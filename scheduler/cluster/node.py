@@ -9,18 +9,20 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import ray
 from numpy.typing import NDArray
 
+from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.transfer.pinned import pin_array
-from wavetrim.scheduler.cluster.node_options import read_options
 from wavetrim.scheduler.engine.answer import describe_failure
 from wavetrim.scheduler.engine.messages import POISONED_EXIT, RunRequest
-from wavetrim.scheduler.engine.process import open_devices
+from wavetrim.scheduler.engine.process import EngineOptions, open_devices
 from wavetrim.scheduler.engine.run import Runner
 from wavetrim.scheduler.errors import OperandGone
 from wavetrim.scheduler.execution.rows import Hooks
@@ -28,6 +30,26 @@ from wavetrim.scheduler.product import EngineProduct
 from wavetrim.scheduler.profile.store import dump_profile
 
 Matrix = NDArray[Any]
+
+
+def read_options(environment: Mapping[str, str]) -> EngineOptions:
+    """What a node's engine may use, by variables that `wavetrim node` has checked or set.
+
+    Ray allows it one thread, so all usable cores are its own unless that is said.
+    """
+
+    def read(name: str) -> str | None:
+        return environment.get(f"WAVETRIM_{name}") or None
+
+    profile_dir = read("PROFILE_DIR")
+    return EngineOptions(
+        cache_dir=Path(environment["WAVETRIM_KERNEL_CACHE_DIR"]),
+        profile_dir=None if profile_dir is None else Path(profile_dir),
+        devices=read("DEVICES"),
+        cpu_threads=int(read("CPU_THREADS") or usable_cores()),
+        gpu_memory_bytes=int(read("GPU_MEMORY_BYTES") or 0) or None,
+        stall_seconds=float(read("STALL_SECONDS") or 60),
+    )
 
 
 class NodeEngine:

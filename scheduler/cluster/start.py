@@ -123,7 +123,18 @@ def make_command(start: NodeStart) -> list[str]:
 
 
 def make_environment(environment: Mapping[str, str], *, code: Path) -> dict[str, str]:
-    """The environment of the node's processes."""
+    """The environment of the node's processes.
+
+    Raises:
+        NodeRefused: WAVETRIM_STALL_SECONDS, a setting of services, is no number above 0.
+    """
+    stall = environment.get("WAVETRIM_STALL_SECONDS") or "60"
+    try:
+        is_positive = float(stall) > 0
+    except ValueError:
+        is_positive = False
+    if not is_positive:
+        raise NodeRefused("WAVETRIM_STALL_SECONDS", stall, "a number of seconds greater than 0")
     paths = [str(code), environment.get("PYTHONPATH", "")]
     return {
         **environment,

@@ -30,7 +30,7 @@ class LocalCluster:
     """Nodes that join and are killed.
 
     Args:
-        profile_dir: Folder of the nodes' calibrations; None for that of the user.
+        profile_dir: Folder of the nodes' calibrations; None for none.
 
     Attributes:
         address: What `WAVETRIM_RAY_ADDRESS` is to be.
