@@ -16,10 +16,8 @@ NATIVE_DTYPES: Final = tuple(
 )
 """Element types that the C threads multiply, in the order of calls.h."""
 
-Layout: TypeAlias = tuple[type, np.dtype[Any], tuple[int, ...], tuple[int, ...]]
-"""Class, element type, shape and strides of a matrix."""
-
-_KINDS: Final = (np.ndarray, np.memmap)
+Layout: TypeAlias = tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...]]
+"""Element type, shape and strides of a matrix."""
 
 
 class Prepared(NamedTuple):
@@ -53,27 +51,25 @@ def prepare(a: Layout, b: Layout, c: Layout, threads: int) -> Prepared | None:
     Returns:
         None if the operands do not fit, or the product is neither small nor one for C threads.
     """
-    dtype = c[1]
-    if not len(a[2]) == len(b[2]) == len(c[2]) == 2 or not a[1] == b[1] == dtype in DTYPES:
+    dtype, c_shape, _ = c
+    if not len(a[1]) == len(b[1]) == len(c_shape) == 2 or not a[0] == b[0] == dtype in DTYPES:
         return None
-    (m, k), n = a[2], b[2][1]
-    if b[2][0] != k or c[2] != (m, n) or not m * n * k:
+    (m, k), n = a[1], b[1][1]
+    if b[1][0] != k or c_shape != (m, n) or not m * n * k:
         return None
     if is_small(m, n, k, dtype.name):
         return Prepared(is_small=True)
-    if dtype not in NATIVE_DTYPES or not all(one[0] in _KINDS for one in (a, b, c)):
+    if dtype not in NATIVE_DTYPES:
         return None
     item = dtype.itemsize
-    strides = [lay_out(shape, given, item) for _, _, shape, given in (a, b, c)]
-    if None in strides:
-        return None
-    usable = [stride for pair in strides if pair is not None for stride in pair]
-    spans = [
-        item + (rows - 1) * down + (columns - 1) * across
-        for (rows, columns), down, across in zip(
-            (a[2], b[2], c[2]), usable[::2], usable[1::2], strict=True
-        )
-    ]
+    usable: list[int] = []
+    spans: list[int] = []
+    for _, (rows, columns), given in (a, b, c):
+        strides = lay_out((rows, columns), given, item)
+        if strides is None:
+            return None
+        usable += strides
+        spans.append(item + (rows - 1) * strides[0] + (columns - 1) * strides[1])
     numbers = *usable, n, k, item, NATIVE_DTYPES.index(dtype)
     deep = cut_depth(m, n, k, threads=threads)
     blocks = deep or cut_blocks(m, n, k, threads=threads)
@@ -85,4 +81,4 @@ def prepare(a: Layout, b: Layout, c: Layout, threads: int) -> Prepared | None:
 
 def describe_layout(matrix: Matrix) -> Layout:
     """The layout of a matrix."""
-    return type(matrix), matrix.dtype, matrix.shape, matrix.strides
+    return matrix.dtype, matrix.shape, matrix.strides

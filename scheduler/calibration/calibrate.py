@@ -23,6 +23,8 @@ from wavetrim.scheduler.calibration.gpu import (
 )
 from wavetrim.scheduler.calibration.repetition import OperandMemory
 from wavetrim.scheduler.execution.executor import Executor
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.estimate import estimate_links
 from wavetrim.scheduler.profile.machine import JointLinks, MachineProfile
@@ -108,8 +110,8 @@ def calibrate(
         measured_at=stamp,
     )
     if info is not None:
-        bench = GpuBench(executor, profile, {"pageable": memory})
-        profile = _measure_gpu(bench, info, cache_dir, tell)
+        bench = GpuBench(executor, {"pageable": memory})
+        profile = _measure_gpu(bench, profile, info, cache_dir, tell)
     tell("done", 1.0)
     return profile
 
@@ -122,36 +124,34 @@ def _calibrate_another(executor: Executor, first: MachineProfile, report: Report
     info = executor.devices[0]
     report("link", 0.0)
     profile = replace(first, index=info.index, key=read_key(info, first.cpu.threads))
-    bench = GpuBench(executor, profile)
-    _wake_gpu(bench)
-    links, _ = measure_links(bench, first.links[0].source)
+    bench = GpuBench(executor)
+    _wake_gpu(bench, profile)
+    links, _ = measure_links(bench, profile, first.links[0].source)
     return replace(profile, links=links)
 
 
 def _measure_gpu(
-    bench: GpuBench, info: DeviceInfo, cache_dir: Path, tell: Report
+    bench: GpuBench, profile: MachineProfile, info: DeviceInfo, cache_dir: Path, tell: Report
 ) -> MachineProfile:
     """The profile with a GPU: kernels, then links by their rates."""
-    gpu, source = describe_gpu(info), bench.profile.cpu.source
-    profile = replace(
-        bench.profile, device=info.name, gpu=gpu, links=estimate_links(gpu), index=info.index
-    )
-    bench = replace(bench, profile=profile)
-    _wake_gpu(bench)
+    gpu, source = describe_gpu(info), profile.cpu.source
+    links = estimate_links(gpu)
+    profile = replace(profile, device=info.name, gpu=gpu, links=links, index=info.index)
+    _wake_gpu(bench, profile)
 
     def tell_kernel(label: str, share: float) -> None:
         tell(label, _KERNELS_SHARE + (_LINKS_SHARE - _KERNELS_SHARE) * share)
 
     kernels = measure_kernels(gpu, info.index, cache_dir, source, tell=tell_kernel)
-    bench = replace(bench, profile=replace(profile, kernels=kernels))
+    profile = replace(profile, kernels=kernels)
     tell("link", _LINKS_SHARE)
-    links, cpu = measure_links(bench, source)
-    return replace(bench.profile, links=links, cpu=cpu)
+    links, cpu = measure_links(bench, profile, source)
+    return replace(profile, links=links, cpu=cpu)
 
 
-def _wake_gpu(bench: GpuBench) -> None:
+def _wake_gpu(bench: GpuBench, profile: MachineProfile) -> None:
     """Run products until the GPU has its clocks and its link its speed."""
-    plan = bench.plan(_WAKING, 0)
+    plan = choose_plan(_WAKING, profile, PlanOptions(f=0))
     a, b, c = bench.take(_WAKING)
     awake = time.perf_counter() + _WAKE_SECONDS
     while time.perf_counter() < awake:

@@ -114,12 +114,10 @@ class GpuBench:
 
     Attributes:
         executor: Runs whole products, as users do.
-        profile: Estimates, and what has been measured so far.
         memories: The memory of products, of each kind.
     """
 
     executor: Executor
-    profile: MachineProfile
     memories: dict[Memory, OperandMemory] = field(default_factory=dict)
 
     def take(self, problem: GemmProblem) -> tuple[Matrix, Matrix, Matrix]:
@@ -127,51 +125,62 @@ class GpuBench:
         memory = self.memories.setdefault(problem.memory, OperandMemory(problem.memory, 264 << 20))
         return memory.take(problem.dtype, problem.m, problem.n, problem.k)
 
-    def plan(self, problem: GemmProblem, f: int, kernel: str = "auto") -> Plan:
-        """The plan with an F, and perhaps a kernel, by the current profile."""
-        return choose_plan(problem, self.profile, PlanOptions(f=f, kernel=kernel))
-
-    def time_plan(self, plan: Plan, budget_seconds: float) -> float:
+    def time_plan(self, plan: Plan) -> float:
         """Median seconds of calls that run a plan, as users do."""
         a, b, c = self.take(plan.problem)
-        return repeat(lambda: time_call(lambda: self.executor.run(plan, a, b, c)), budget_seconds)
+        return repeat(lambda: time_call(lambda: self.executor.run(plan, a, b, c)), _QUICK_SECONDS)
 
 
-def measure_links(bench: GpuBench, source: str) -> tuple[tuple[LinkModel, ...], CpuModel]:
-    """The links, and the CPU with its rate of copies."""
-    tiny = {memory: _time_side(bench, _TINY, memory, _CUT_KERNEL) for memory in MEMORIES}
+def measure_links(
+    bench: GpuBench, profile: MachineProfile, source: str
+) -> tuple[tuple[LinkModel, ...], CpuModel]:
+    """The links, and the CPU with its rate of copies.
+
+    Args:
+        bench: What is measured.
+        profile: Estimates, and what has been measured so far.
+        source: Where the figures come from.
+    """
+
+    def plan(side: int, memory: Memory, kernel: str = "auto") -> Plan:
+        problem = GemmProblem(side, side, side, memory=memory)
+        return choose_plan(problem, profile, PlanOptions(f=0, kernel=kernel))
+
+    tiny = {memory: bench.time_plan(plan(_TINY, memory, _CUT_KERNEL)) for memory in MEMORIES}
     # How much longer the larger of two straight products takes than the smaller.
-    straight = {
-        memory: _time_side(bench, _STRAIGHT[1], memory) - _time_side(bench, _STRAIGHT[0], memory)
-        for memory in MEMORIES
-    }
+    small, large = (
+        {memory: bench.time_plan(plan(side, memory)) for memory in MEMORIES} for side in _STRAIGHT
+    )
+    straight = {memory: large[memory] - small[memory] for memory in MEMORIES}
     rated = [
-        replace(_measure_rates(bench, memory, tiny[memory]), source=source) for memory in MEMORIES
-    ]
+        replace(
+            _measure_rates(bench, profile.find_link(memory), tiny[memory]),
+            source=source, call_seconds=0.0,
+        )
+        for memory in MEMORIES
+    ]  # fmt: skip
     # What the driver's copies from pageable memory take more than those from page-locked memory.
-    small, large = (GemmProblem(side, side, side).copied_bytes for side in _STRAIGHT)
-    copied_gbytes = 1e-9 * (large - small)
+    few, many = (GemmProblem(side, side, side).copied_bytes for side in _STRAIGHT)
+    copied_gbytes = 1e-9 * (many - few)
     copy_seconds = straight["pageable"] - straight["pinned"]
     copy_seconds = max(copy_seconds, copied_gbytes / _MOST_COPY_GBYTES)
-    cpu = replace(bench.profile.cpu, copy_gbytes_per_second=copied_gbytes / copy_seconds)
-    free = tuple(replace(link, call_seconds=0.0) for link in rated)
-    bench = replace(bench, profile=replace(bench.profile, links=free, cpu=cpu))
+    cpu = replace(profile.cpu, copy_gbytes_per_second=copied_gbytes / copy_seconds)
+    profile = replace(profile, links=tuple(rated), cpu=cpu)
     links = []
     for link in rated:
-        plan = bench.plan(GemmProblem(_TINY, _TINY, _TINY, memory=link.memory), 0, _CUT_KERNEL)
-        call_seconds = tiny[link.memory] - plan.predicted.total_seconds
-        links.append(replace(link, call_seconds=max(0.0, call_seconds)))
+        free_seconds = plan(_TINY, link.memory, _CUT_KERNEL).predicted.total_seconds
+        links.append(replace(link, call_seconds=max(0.0, tiny[link.memory] - free_seconds)))
     return tuple(links), cpu
 
 
-def _measure_rates(bench: GpuBench, memory: Memory, tiny_seconds: float) -> LinkModel:
+def _measure_rates(bench: GpuBench, link: LinkModel, tiny_seconds: float) -> LinkModel:
     """A link with its rates in and out, and the factor of both ways at once."""
     in_seconds, out_seconds, both_seconds = (
         max(seconds - tiny_seconds, seconds / 2)
         for seconds in (
-            _time_cut(bench, memory, _IN, 1),
-            _time_cut(bench, memory, _OUT, 1),
-            _time_cut(bench, memory, _BOTH, _PANELS),
+            _time_cut(bench, link.memory, _IN, 1),
+            _time_cut(bench, link.memory, _OUT, 1),
+            _time_cut(bench, link.memory, _BOTH, _PANELS),
         )
     )
     # But for the first copy in and the last copy out, both ways are busy.
@@ -180,17 +189,11 @@ def _measure_rates(bench: GpuBench, memory: Memory, tiny_seconds: float) -> Link
     duplex = 1 + beyond / (shorter * (1 - 1 / _PANELS))
     gbytes = 4e-9 * _SIDE * _SIDE
     return replace(
-        bench.profile.find_link(memory),
+        link,
         in_gbytes_per_second=gbytes / in_seconds,
         out_gbytes_per_second=gbytes / out_seconds,
         duplex=min(max(1.0, duplex), _MOST_DUPLEX),
     )
-
-
-def _time_side(bench: GpuBench, side: int, memory: Memory, kernel: str = "auto") -> float:
-    """Median seconds of a small product on the GPU."""
-    problem = GemmProblem(side, side, side, memory=memory)
-    return bench.time_plan(bench.plan(problem, 0, kernel), _QUICK_SECONDS)
 
 
 def _time_cut(bench: GpuBench, memory: Memory, shape: tuple[int, int, int], panels: int) -> float:
@@ -199,11 +202,5 @@ def _time_cut(bench: GpuBench, memory: Memory, shape: tuple[int, int, int], pane
     kernel = find_kernel("cublas", "float32")
     a, b, c = bench.take(GemmProblem(m, n, k, kernel.dtype, memory))
     cut = Cut(first_rows=m // panels, panel_rows=m // panels, depth=k)
-    pipeline = bench.executor.gpus.pipelines[0]
-
-    product = HostProduct(kernel, a, b, c)
-
-    def run() -> None:
-        pipeline.multiply(product, cut)
-
-    return repeat(lambda: time_call(run), _SECONDS)
+    pipeline, product = bench.executor.gpus.pipelines[0], HostProduct(kernel, a, b, c)
+    return repeat(lambda: time_call(lambda: pipeline.multiply(product, cut)), _SECONDS)

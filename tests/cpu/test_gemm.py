@@ -181,6 +181,6 @@ def test_an_error_in_a_worker_reaches_the_caller(pool):
         def __array_ufunc__(self, *inputs: object, **options: object) -> object:
             raise OSError("this block cannot be read")
 
-    a = np.ones((2048, 64)).view(Unreadable)
+    a, b, c = (np.ones(shape, "int64") for shape in ((512, 64), (64, 512), (512, 512)))
     with pytest.raises(OSError, match="cannot be read"):
-        pool.multiply(a, np.ones((64, 2048)), np.zeros((2048, 2048)))
+        pool.multiply(a.view(Unreadable), b, c)
