@@ -37,14 +37,11 @@ class Head:
 
     Args:
         service: The conversation with the service.
-        slabs: The memory that the service shares.
         stall_seconds: Least time that a block may take before its node is given up.
     """
 
-    def __init__(self, service: Conversation, slabs: MappedSlabs, *, stall_seconds: float) -> None:
-        self._service = service
-        self._slabs = slabs
-        self._stall_seconds = stall_seconds
+    def __init__(self, service: Conversation, *, stall_seconds: float) -> None:
+        self._service, self._stall_seconds = service, stall_seconds
         self._membership = Membership(service.send)
         self._threads = ThreadPoolExecutor(_MOST_NODES, thread_name_prefix="node-run")
 
@@ -78,7 +75,7 @@ class Head:
         if node is None:
             raise NodeLost(f"node {node_id[:12]} has left")
         return NodeProduct(
-            request, open_product(request, self._slabs), node=node,
+            request, open_product(request, self._service.slabs), node=node,
             expected_seconds=expected_seconds, stall_seconds=self._stall_seconds,
             hooks=self._service.open_hooks(request),
         ).run()  # fmt: skip
@@ -100,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logging_level=logging.WARNING,
     )  # fmt: skip
     service = Conversation(work, control, slabs)
-    Head(service, slabs, stall_seconds=options.stall_seconds).serve()
+    Head(service, stall_seconds=options.stall_seconds).serve()
     ray.shutdown()
     return 0
 

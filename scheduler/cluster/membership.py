@@ -138,9 +138,7 @@ class Membership:
             known = ray.get(actor.describe.remote(), timeout=_START_SECONDS)
             store_bytes = int(node["Resources"].get("object_store_memory", 2**30))
             with self._measuring:  # one at a time, or each measures the others, too
-                network = measure_network(
-                    actor, timeout_seconds=_CONTROL_SECONDS, store_bytes=store_bytes
-                )
+                network = measure_network(actor, store_bytes=store_bytes)
             operands = NodeOperands(int(KEPT_SHARE * known["memory_bytes"]), actor.forget.remote)
             self._add(NodeHandle(node_id, actor, network, store_bytes, operands), known)
         except ActorUnavailableError:
@@ -175,7 +173,7 @@ def start_engine(node_id: str, resources: Mapping[str, float]) -> Any:
     ).remote()
 
 
-def measure_network(node: Any, *, timeout_seconds: float, store_bytes: int) -> Network:
+def measure_network(node: Any, *, store_bytes: int) -> Network:
     """Measure the network by sending a block to a node and back; takes about a second.
 
     The fastest of some tries counts: other work on a machine only makes a try slower.
@@ -186,7 +184,7 @@ def measure_network(node: Any, *, timeout_seconds: float, store_bytes: int) -> N
 
     def time_call(call: Callable[[], Any]) -> float:
         start = time.perf_counter()
-        ray.get(call(), timeout=timeout_seconds)
+        ray.get(call(), timeout=_CONTROL_SECONDS)
         return time.perf_counter() - start
 
     call_seconds = min(time_call(lambda: node.echo.remote(None)) for _ in range(_CALLS))

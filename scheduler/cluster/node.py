@@ -60,10 +60,7 @@ class NodeEngine:
     """
 
     def __init__(self) -> None:
-        options = read_options(os.environ)
-        if options.profile_dir is not None:
-            options.profile_dir.mkdir(parents=True, exist_ok=True)
-        self._executor, self._profiles = open_devices(options)
+        self._executor, self._profiles = open_devices(read_options(os.environ))
         self._runner = Runner(self._executor, self._profiles.find)
         self._kept: dict[str, Matrix] = {}
         self._filled: dict[str, int] = {}  # rows that have come

@@ -21,8 +21,6 @@ from wavetrim.scheduler.engine.conversation import Channel, Conversation
 from wavetrim.scheduler.engine.process import EngineOptions, open_devices, prepare_process
 from wavetrim.scheduler.engine.worker import Worker
 
-logger = logging.getLogger("wavetrim.scheduler.engine")
-
 _READ_SECONDS: Final = 5.0
 """Time between two readings of the GPUs. Chosen: Prometheus asks every 15 to 60 s."""
 
@@ -32,11 +30,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse_arguments(arguments)
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     prepare_process()
-    if options.profile_dir is not None and options.profile_dir.parent.is_dir():
-        try:
-            options.profile_dir.mkdir(exist_ok=True)
-        except OSError as error:
-            logger.warning("no runs are kept: %s cannot be made: %s", options.profile_dir, error)
     work, control = map(Channel, options.fds)
     del options.fds
     executor, profiles = open_devices(EngineOptions(**vars(options)))
@@ -54,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         service = Conversation(work, control, slabs, describe)
         reason = None if executor.devices else explain_no_devices(options.devices)
-        Worker(service, executor, profiles, slabs, no_gpu_reason=reason).serve()
+        Worker(service, executor, profiles, no_gpu_reason=reason).serve()
         slabs.close()
     return 0
 

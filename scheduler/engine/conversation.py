@@ -77,6 +77,7 @@ class Conversation:
         describe: What a pong says besides.
 
     Attributes:
+        slabs: The same.
         stopping: Whether the service has sent `shutdown`.
     """
 
@@ -88,7 +89,7 @@ class Conversation:
         describe: Callable[[], Message] = dict,
     ) -> None:
         self._work, self._control = work, control
-        self._slabs, self._describe = slabs, describe
+        self.slabs, self._describe = slabs, describe
         self._lock = threading.Lock()
         self._running: dict[str, int] = {}
         self._newest = 0
@@ -140,9 +141,9 @@ class Conversation:
             case "shutdown":
                 self.stopping = True
             case "slab":
-                self._slabs.add(message["slab"], files[0], message["size_bytes"])
+                self.slabs.add(message["slab"], files[0], message["size_bytes"])
             case "drop":
-                self._slabs.drop(message["slab"])
+                self.slabs.drop(message["slab"])
             case "run":
                 with self._lock:
                     self._running[message["job"]] = self._newest = message["number"]

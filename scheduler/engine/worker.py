@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.engine.answer import describe_failure
-from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.conversation import Conversation
 from wavetrim.scheduler.engine.messages import POISONED_EXIT, Message, RunRequest
 from wavetrim.scheduler.engine.run import Runner
@@ -36,7 +35,6 @@ class Worker:
         service: The conversation with the service.
         executor: Runs plans.
         profiles: Profiles of this machine.
-        slabs: Memory shared with the service.
         no_gpu_reason: Why there is no GPU; None if there is one.
     """
 
@@ -45,15 +43,11 @@ class Worker:
         service: Conversation,
         executor: Executor,
         profiles: ProfileProvider,
-        slabs: MappedSlabs,
         *,
         no_gpu_reason: str | None,
     ) -> None:
         self._no_gpu_reason = no_gpu_reason
-        self._service = service
-        self._executor = executor
-        self._profiles = profiles
-        self._slabs = slabs
+        self._service, self._executor, self._profiles = service, executor, profiles
         self._runner = Runner(executor, profiles.find)
         self._gpus = len(executor.devices)
         self._threads = {
@@ -118,7 +112,9 @@ class Worker:
         """The product, as far as the request tells: its operands are not opened."""
         out = request.out
         slabs = [operand.slab for operand in (request.a, request.b, out)]
-        locked = all(isinstance(slab, int) and self._slabs.is_locked(slab) for slab in slabs)
+        locked = all(
+            isinstance(slab, int) and self._service.slabs.is_locked(slab) for slab in slabs
+        )
         memory: Memory = "pinned" if locked else "pageable"
         return GemmProblem(
             out.rows, out.columns, request.a.columns, out.dtype, memory, may_be_empty=True
@@ -136,7 +132,7 @@ class Worker:
     def _compute(self, request: RunRequest) -> None:
         try:
             hooks = self._service.open_hooks(request)
-            event = self._runner.run(request, slabs=self._slabs, hooks=hooks)
+            event = self._runner.run(request, slabs=self._service.slabs, hooks=hooks)
         except Exception as error:
             event = describe_failure(error)
         self._end(request.job, event)
