@@ -9,10 +9,11 @@ import os
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import ray
@@ -30,6 +31,10 @@ from wavetrim.scheduler.product import EngineProduct
 from wavetrim.scheduler.profile.store import dump_profile
 
 Matrix = NDArray[Any]
+
+_CANCELLED: Final = 256
+"""Newest cancelled products that a node remembers, as many as the head has with nodes at a time.
+Their ids are not used again."""
 
 
 def read_options(environment: Mapping[str, str]) -> EngineOptions:
@@ -64,7 +69,7 @@ class NodeEngine:
         self._runner = Runner(self._executor, self._profiles.find)
         self._kept: dict[str, Matrix] = {}
         self._filled: dict[str, int] = {}  # rows that have come
-        self._cancelled: set[str] = set()
+        self._cancelled = deque[str](maxlen=_CANCELLED)
         self._lock = threading.Lock()
 
     @ray.method(concurrency_group="control")
@@ -90,17 +95,8 @@ class NodeEngine:
 
     @ray.method(concurrency_group="control")
     def cancel(self, job: str) -> None:
-        """Stop a product as soon as its devices can; `forget_cancel` is to follow."""
-        self._cancelled.add(job)
-
-    def forget_cancel(self, job: str, _cancelled: None) -> None:
-        """Forget a cancellation, after the product's blocks: it is not of the group "control".
-
-        Args:
-            job: The product.
-            _cancelled: The result of `cancel`, so that Ray calls this after it.
-        """
-        self._cancelled.discard(job)
+        """Stop a product as soon as its devices can."""
+        self._cancelled.append(job)
 
     @ray.method(concurrency_group="control")
     def keep(self, name: str, shape: tuple[int, int], start_row: int, block: Matrix) -> None:

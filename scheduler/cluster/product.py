@@ -207,8 +207,7 @@ class NodeProduct:
         try:
             self._hooks.end_if_cancelled()
         except ExecutionCancelled:
-            actor, job = self._node.actor, self._request.job
-            actor.forget_cancel.remote(job, actor.cancel.remote(job))
+            self._node.actor.cancel.remote(self._request.job)
             raise
         if time.monotonic() > self._deadline:
             ray.kill(self._node.actor, no_restart=False)

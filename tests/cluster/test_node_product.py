@@ -1,4 +1,4 @@
-"""A product at one node: what it keeps of products that were cancelled, and of B.
+"""A product at one node: one that was cancelled, and what the node keeps of B.
 
 While one product sends B, others wait: they can be cancelled, and have a deadline. There is no
 cluster: an actor's calls are made at once, by the thread that asks for them, so a test decides what
@@ -121,13 +121,13 @@ def multiply(
     ).run()  # fmt: skip
 
 
-def test_a_node_forgets_that_a_product_was_cancelled(actor, node):
+def test_a_node_computes_another_try_of_a_product_that_was_cancelled(actor, node):
     out = np.zeros_like(A)
     actor.waits = True
     with pytest.raises(ExecutionCancelled):
         multiply(node, out, job="j-0", cancelled=lambda: True)
     actor.waits = False
-    assert multiply(node, out, job="j-0", cancelled=lambda: False)["type"] == "succeeded"
+    assert multiply(node, out, job="j-1", cancelled=lambda: False)["type"] == "succeeded"
     assert np.allclose(out, A @ B, atol=1e-3)
 
 
