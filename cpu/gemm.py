@@ -45,8 +45,6 @@ class CpuPool:
         OperandError: `threads` is below 1.
     """
 
-    threads: int
-
     def __init__(
         self,
         threads: int | None = None,

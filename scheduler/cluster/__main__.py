@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Final
 
 import ray
 
@@ -59,26 +59,19 @@ class Head:
                 self._membership.end(message["node"], message["reason"])
 
     def _run(self, message: Message) -> None:
+        node_id = message["node"]
         try:
             request = RunRequest.from_message(message)
-            event = self._multiply(request, message["node"], message["expected_seconds"])
+            event = NodeProduct(
+                request, open_product(request, self._service.slabs),
+                node=self._membership.find(node_id), expected_seconds=message["expected_seconds"],
+                stall_seconds=self._stall_seconds, hooks=self._service.open_hooks(request),
+            ).run()  # fmt: skip
         except Exception as error:  # an error is an answer, and does not end this process
             if isinstance(error, NodeLost):
-                self._membership.lose(message["node"], str(error))
+                self._membership.lose(node_id, str(error))
             event = describe_failure(error)
         self._service.end({**event, "job": message["job"]})
-
-    def _multiply(
-        self, request: RunRequest, node_id: str, expected_seconds: float
-    ) -> dict[str, Any]:
-        node = self._membership.find(node_id)
-        if node is None:
-            raise NodeLost(f"node {node_id[:12]} has left")
-        return NodeProduct(
-            request, open_product(request, self._service.slabs), node=node,
-            expected_seconds=expected_seconds, stall_seconds=self._stall_seconds,
-            hooks=self._service.open_hooks(request),
-        ).run()  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

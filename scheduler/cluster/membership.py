@@ -19,6 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from wavetrim.scheduler.cluster.node import NodeEngine
 from wavetrim.scheduler.cluster.node_operands import KEPT_SHARE, STORE_SHARE, NodeOperands
 from wavetrim.scheduler.cluster.start import RESOURCE
+from wavetrim.scheduler.errors import NodeLost
 from wavetrim.scheduler.planning.placing import Network
 
 logger = logging.getLogger(__name__)
@@ -73,9 +74,16 @@ class Membership:
         self._lock = threading.Lock()
         self._measuring = threading.Lock()
 
-    def find(self, node_id: str) -> NodeHandle | None:
-        """A node; None if it is not ready."""
-        return self._nodes.get(node_id)
+    def find(self, node_id: str) -> NodeHandle:
+        """A node.
+
+        Raises:
+            NodeLost: It is not ready any more.
+        """
+        node = self._nodes.get(node_id)
+        if node is None:
+            raise NodeLost(f"node {node_id[:12]} has left")
+        return node
 
     def watch(self) -> None:
         """Look for nodes that join and leave, until the process ends."""

@@ -111,10 +111,8 @@ class Worker:
     def _describe(self, request: RunRequest) -> GemmProblem:
         """The product, as far as the request tells: its operands are not opened."""
         out = request.out
-        slabs = [operand.slab for operand in (request.a, request.b, out)]
-        locked = all(
-            isinstance(slab, int) and self._service.slabs.is_locked(slab) for slab in slabs
-        )
+        is_locked, used = self._service.slabs.is_locked, (request.a.slab, request.b.slab, out.slab)
+        locked = all(isinstance(slab, int) and is_locked(slab) for slab in used)
         memory: Memory = "pinned" if locked else "pageable"
         return GemmProblem(
             out.rows, out.columns, request.a.columns, out.dtype, memory, may_be_empty=True
