@@ -1,6 +1,7 @@
 """The name and the caches of this machine's CPU."""
 
 import platform
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,7 @@ def find_core_cache_bytes() -> int:
     return max(own, default=0)
 
 
+@cache
 def find_largest_cache_bytes() -> int:
     """Size of the largest cache, which cores share; 0 if the kernel does not tell."""
     return max((size for _, size in _list_caches()), default=0)
@@ -35,10 +37,10 @@ def find_largest_cache_bytes() -> int:
 def _list_caches() -> list[tuple[int, int]]:
     """Level and bytes of each cache of the first core, without those of instructions."""
     found = []
-    for cache in sorted(_CACHES.glob("index*")):
+    for folder in sorted(_CACHES.glob("index*")):
         try:
             kind, size, level = (
-                (cache / name).read_text(encoding="ascii").strip()
+                (folder / name).read_text(encoding="ascii").strip()
                 for name in ("type", "size", "level")
             )
             if kind != "Instruction":

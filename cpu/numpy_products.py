@@ -6,7 +6,6 @@ without a core delays only its own block, and if they write past the caches.
 """
 
 import time
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -113,9 +112,4 @@ class NumpyProducts:
 def _writes_past_caches(m: int, n: int, k: int, item: int) -> bool:
     """Whether blocks write C past the caches (native/streamed.c), which saves up to half."""
     is_short = k * item <= STREAMED_ROW_BYTES and 4 * k <= min(m, n)
-    return is_short and m * n * item > _find_cache_bytes() > 0
-
-
-@cache
-def _find_cache_bytes() -> int:
-    return min(find_largest_cache_bytes(), 128 << 20)
+    return is_short and m * n * item > min(find_largest_cache_bytes(), 128 << 20) > 0
