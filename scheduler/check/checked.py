@@ -1,8 +1,4 @@
-"""Computes a product, checks it, and computes wrong rows again.
-
-While the GPU computes, idle cores of the CPU compute the checksums of the factors. Those of the
-product follow when it is done.
-"""
+"""Computes a product, checks it, and computes wrong rows again."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -62,12 +58,11 @@ def compute_checked(
         summed.result()
     start = time.perf_counter()
     verification = check.compare()
-    found, used = verification.wrong_rows, set[str]()
+    found, used, again = verification.wrong_rows, set[str](), Hooks(cancelled=hooks.cancelled)
     if found and hooks.changes is not None:
         hooks.changes()
     if found and b_key is not None:
         executor.gpus.forget(b_key)
-    again = Hooks(cancelled=hooks.cancelled)
     for wrong in (found, range(m)):  # all in the end, as some may be missed
         if not verification.passed:
             for rows in _find_ranges(wrong, m - timings.f_actual):

@@ -1,9 +1,4 @@
-"""Verifies a product without computing all of it again.
-
-Checksums of all rows are compared with those of the factors (`checksums`). Elements
-under suspect ones are computed again and compared one by one (`elements`), which decides.
-Each check draws new random weights, so that no error can fit them.
-"""
+"""The check of a product, by new random weights each time, which no error can fit."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any
