@@ -13,7 +13,7 @@ ROOM_LINES: Final = {
     "kernels": 10_873,
     "lab": 4_795,
     "page": 5_230,
-    "scheduler": 10_597,
+    "scheduler": 10_587,
     "service": 27_375,
     "tests": 39_985,
     "wavetrim": 245,
