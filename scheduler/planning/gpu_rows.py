@@ -34,11 +34,13 @@ ROW_SECONDS: Final = 4e-8
 """Time that a row adds to a page-locked copy of parts of rows; on an H100 7 to 47 ns for parts of 2
 to 32 KiB (1f09f97)."""
 
-STRAIGHT_SECONDS: Final[dict[Memory, float]] = {"pageable": 1.5e-4, "pinned": 4e-4}
+STRAIGHT_SECONDS: Final[dict[Memory, float]] = {"pageable": 1.2e-3, "pinned": 4e-4}
 """Longest copies of a product that takes the straight path. If it were cut, copies would overlap.
 That saves a part of their time, and costs about as much: further steps, or waking the threads that
 stage. In turns with others on an H200, where 4e-4 s are 22 MB: 21 MB take 409 µs straight and 527
-cut, 50 MB 957 and 901; from pageable memory 5 MB take 0.76 and 0.51 ms, 9 MB 1.4 and 0.80."""
+cut, 50 MB 957 and 901. From pageable memory 5 to 14 MB take 0.76 to 1.4 ms straight, and staged
+0.51 to 0.85 on a quiet machine, but beside 16 busy processes 6 to 13 ms in place of 1 to 4: nothing
+tells beforehand that the threads will find no cores."""
 
 STRAIGHT_CALL_SECONDS: Final = 4e-5
 """Time of a straight product without its bytes; 64³ takes 35 to 60 µs on an H100 and an H200."""

@@ -81,7 +81,7 @@ def test_cublas_is_no_candidate_for_fewer_multiprocessors_than_a_partition_has(d
 
 
 def test_a_product_whose_copies_are_short_is_left_to_cublas_in_one_step():
-    for memory, size in (("pinned", 1024), ("pageable", 300)):
+    for memory, size in (("pinned", 1024), ("pageable", 700)):
         plan = choose_plan(GemmProblem(size, size, size, memory=memory), H200, PlanOptions(f=0))
         assert plan.is_straight
         assert plan.spec.is_cublas
