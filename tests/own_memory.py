@@ -2,12 +2,10 @@
 
 import contextlib
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-_PAUSE_SECONDS: Final = 0.02
+_PAUSE_SECONDS = 0.02
 
 
 @dataclass(slots=True)
@@ -23,19 +21,19 @@ class Growth:
     most_bytes: int
 
     @property
-    def grown_bytes(self) -> int:
+    def grown_bytes(self):
         """The largest growth."""
         return self.most_bytes - self.before_bytes
 
 
 @contextlib.contextmanager
-def watch_growth(pid: int) -> Iterator[Growth]:
+def watch_growth(pid):
     """Measure a process and its children until the block ends."""
     before = measure_own(pid)
     growth = Growth(before, before)
     ended = threading.Event()
 
-    def watch() -> None:
+    def watch():
         while not ended.wait(_PAUSE_SECONDS):
             growth.most_bytes = max(growth.most_bytes, measure_own(pid))
 
@@ -48,7 +46,7 @@ def watch_growth(pid: int) -> Iterator[Growth]:
         watcher.join()
 
 
-def measure_own(pid: int) -> int:
+def measure_own(pid):
     """Bytes of anonymous memory of a process and its descendants.
 
     Shared memory and mapped files do not count (RssShmem, RssFile); private changes of mapped files
@@ -57,7 +55,7 @@ def measure_own(pid: int) -> int:
     return sum(map(_read_anonymous, list_family(pid)))
 
 
-def list_family(pid: int) -> list[int]:
+def list_family(pid):
     """A process and its descendants."""
     family = [pid]
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
@@ -67,7 +65,7 @@ def list_family(pid: int) -> list[int]:
     return family
 
 
-def _read_anonymous(pid: int) -> int:
+def _read_anonymous(pid):
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
             if line.startswith("RssAnon:"):

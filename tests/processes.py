@@ -3,16 +3,13 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
 from tests.limit import allow
 
 
-def run_python(
-    program: str, *arguments: object, folder: Path = ROOT, **variables: str
-) -> subprocess.CompletedProcess[str]:
+def run_python(program, *arguments, folder=ROOT, **variables):
     """Run a program in a fresh interpreter, in which warnings are errors.
 
     It finds C that was compiled before, and none of wavetrim's settings but those in `variables`.
@@ -29,7 +26,7 @@ def run_python(
     )
 
 
-def run_benchmark(name: str, out: Path, *arguments: str, **variables: str) -> str:
+def run_benchmark(name, out, *arguments, **variables):
     """Run a benchmark, whose results go into a folder; returns what it printed."""
     cache = {"WAVETRIM_KERNEL_CACHE_DIR": str(out / "kernels")}
     ran = subprocess.run(
@@ -41,7 +38,7 @@ def run_benchmark(name: str, out: Path, *arguments: str, **variables: str) -> st
     return ran.stdout
 
 
-def list_children(pid: int) -> list[int]:
+def list_children(pid):
     """A process's children that still exist."""
     return [
         int(folder.name)
@@ -50,7 +47,7 @@ def list_children(pid: int) -> list[int]:
     ]
 
 
-def read_parent(folder: Path) -> int | None:
+def read_parent(folder):
     """The parent of a process in /proc; None if the process is gone."""
     try:
         status = (folder / "stat").read_text()
@@ -59,7 +56,7 @@ def read_parent(folder: Path) -> int | None:
     return int(status.rpartition(")")[2].split()[1])
 
 
-def is_gone(pid: int) -> bool:
+def is_gone(pid):
     """Whether a process has ended, reaped or not."""
     try:
         status = (Path("/proc") / str(pid) / "stat").read_text()
@@ -68,7 +65,7 @@ def is_gone(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] == "Z"
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+def wait_until(condition, seconds=20):
     """Wait until a condition is true.
 
     Raises:

@@ -4,24 +4,19 @@ import os
 import pwd
 import socket
 import subprocess
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Final
 
 from tests.needs import find_command
 from tests.processes import wait_until
 from tests.server import ROOT, find_free_port
 
-CERTIFICATE: Final = "ssl_certificate /etc/nginx/wavetrim.pem;"
-KEY: Final = "ssl_certificate_key /etc/nginx/wavetrim.key;"
-_TEMPORARY: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+CERTIFICATE = "ssl_certificate /etc/nginx/wavetrim.pem;"
+KEY = "ssl_certificate_key /etc/nginx/wavetrim.key;"
+_TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 @contextmanager
-def run_nginx(
-    folder: Path, upstream: str, *, buffering: bool, tls: tuple[Path, Path] | None = None
-) -> Iterator[int]:
+def run_nginx(folder, upstream, *, buffering, tls=None):
     """Run nginx until the block ends; yields its port.
 
     Args:
@@ -65,8 +60,8 @@ def run_nginx(
         process.wait(20)
 
 
-def _wait_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    def is_listening() -> bool:
+def _wait_listening(process, port, log):
+    def is_listening():
         assert process.poll() is None, log.read_text()
         try:
             socket.create_connection(("127.0.0.1", port)).close()

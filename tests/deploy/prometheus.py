@@ -6,18 +6,15 @@ import shutil
 import subprocess
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
 
 import yaml
 
 from tests.processes import wait_until
 from tests.server import ROOT, find_free_port
 
-FOLDER: Final = ROOT / "deploy" / "prometheus"
-SCRAPE_SECONDS: Final = 0.25
+FOLDER = ROOT / "deploy" / "prometheus"
+SCRAPE_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,7 @@ class Prometheus:
 
     url: str
 
-    def ask(self, path: str, **fields: str) -> Any:
+    def ask(self, path, **fields):
         """The data in an answer of its API."""
         address = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(fields)}"
         with urllib.request.urlopen(address, timeout=30) as answer:
@@ -38,14 +35,13 @@ class Prometheus:
         assert document["status"] == "success", document
         return document["data"]
 
-    def query(self, expression: str) -> list[dict[str, Any]]:
+    def query(self, expression):
         """The series that a query finds now."""
-        found: list[dict[str, Any]] = self.ask("query", query=expression)["result"]
-        return found
+        return self.ask("query", query=expression)["result"]
 
 
 @contextlib.contextmanager
-def run_prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
+def run_prometheus(folder, target):
     """Run Prometheus until the block ends, as in deploy/ but faster, for one target."""
     configuration = yaml.safe_load((FOLDER / "prometheus.yaml").read_text())
     configuration["global"] = {
@@ -66,7 +62,7 @@ def run_prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
         )  # fmt: skip
     started = Prometheus(f"http://{address}")
 
-    def is_ready() -> bool:
+    def is_ready():
         assert process.poll() is None, (folder / "output.log").read_text()
         with contextlib.suppress(OSError):
             return bool(started.query("up == 1"))

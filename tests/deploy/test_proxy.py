@@ -8,7 +8,6 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import httpx
@@ -46,7 +45,7 @@ class Proxied:
     port: int
     client: httpx.Client
 
-    def connect(self) -> socket.socket:
+    def connect(self):
         """A connection to the proxy."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=30)
 
@@ -61,9 +60,7 @@ service = make_server_fixture(
     params=[("tcp", False), ("tcp", True), ("unix", False)],
     ids=["tcp", "tcp-buffered", "unix"],
 )
-def proxied(
-    request: pytest.FixtureRequest, service: RunningServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Proxied]:
+def proxied(request, service, tmp_path_factory):
     way, buffering = request.param
     upstream = f"127.0.0.1:{service.port}"
     if way == "unix":
@@ -95,7 +92,7 @@ def test_uploads_arrive_unchanged(proxied, chunked):
     assert proxied.client.delete(path).status_code == 204
 
 
-def refuse(proxied: Proxied, path: str, content: bytes, *lines: str) -> tuple[int, dict[str, str]]:
+def refuse(proxied, path, content, *lines):
     """Send a whole body, whatever is answered; returns the status and the problem."""
     with proxied.connect() as connection:
         connection.sendall(make_head(path, len(content), *lines))

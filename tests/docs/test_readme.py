@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,7 @@ DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
 FOLDERS = "service|scheduler|kernels|cpu|native|lab|tests|benchmarks|deploy|docs|requirements"
 
 
-def normalise(output: str) -> str:
+def normalise(output):
     """Output without fractions, which may differ in their last digits."""
     return re.sub(r"\d+\.\d+([eE]-?\d+)?", "FRACTION", output)
 
@@ -56,7 +55,7 @@ QUESTIONS = {
 """What a stranger asks, the section that answers, and what must stand there."""
 
 
-def read_links(page: Path) -> set[str]:
+def read_links(page):
     """Where a page's links lead: "docs/api.md#leases" or "docs/api.md", from the root."""
     found = re.findall(r"(?<!!)\]\((?!http)([^)]+)\)", page.read_text(encoding="utf-8"))
     links = (link.partition("#") for link in found)
@@ -66,7 +65,7 @@ def read_links(page: Path) -> set[str]:
     }
 
 
-def list_sections(page: Path) -> dict[str, str]:
+def list_sections(page):
     """The text below each heading, down to the next one as high, by the heading's anchor."""
     text = re.sub(r"```.*?```", lambda block: re.sub("^#", " #", block[0], flags=re.M),
                   page.read_text(encoding="utf-8"), flags=re.DOTALL)  # fmt: skip

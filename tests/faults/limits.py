@@ -1,7 +1,6 @@
 """What runs out: the disk, the arena, shared memory, descriptors, a control group's memory."""
 
 import os
-import random
 import shutil
 import socket
 import subprocess
@@ -9,9 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final
 
-import httpx
 import numpy as np
 import pytest
 
@@ -20,10 +17,10 @@ from tests.groups import memory_group
 from tests.mounts import mounted_tmpfs
 from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
 
-FEW_DESCRIPTORS: Final = ("sh", "-c", 'ulimit -n 64; exec "$@"', "sh")
+FEW_DESCRIPTORS = ("sh", "-c", 'ulimit -n 64; exec "$@"', "sh")
 """What runs a command that may open 64 descriptors."""
 
-_FULL_SHARED_MEMORY: Final = (
+_FULL_SHARED_MEMORY = (
     *("unshare", "--mount", "sh", "-c"),
     (
         "mount -t tmpfs -o size=64k tmpfs /dev/shm && head -c 65536 /dev/zero >/dev/shm/full; "
@@ -32,7 +29,7 @@ _FULL_SHARED_MEMORY: Final = (
     "sh",
 )
 
-_MIB: Final = 2**20
+_MIB = 2**20
 
 
 class FullDisk(Fault):
@@ -42,13 +39,13 @@ class FullDisk(Fault):
     told = "the disk is full, the database's with it"
     reasons = frozenset({"storage"})
 
-    def start(self, folder: Path, stack: ExitStack) -> RunningServer:
+    def start(self, folder, stack):
         """Start it on a small file system."""
         self._disk = stack.enter_context(mounted_tmpfs("48m"))
         stack.callback(shutil.copy, self._disk / "data.log", folder)
         return RunningServer(self._disk / "data", reserve_bytes=0)
 
-    def strike(self, chance: random.Random) -> float:
+    def strike(self, chance):
         """Fill it, and make room again."""
         ballast = self._disk / "ballast"
         fill(ballast)
@@ -57,7 +54,7 @@ class FullDisk(Fault):
         return time.monotonic()
 
 
-def fill(path: Path) -> None:
+def fill(path):
     """Write a file until its file system is full."""
     with path.open("wb", buffering=0) as file, suppress(OSError):
         while True:
@@ -72,11 +69,11 @@ class FullArena(Fault):
 
     told = "the arena is full of what cannot leave it"
 
-    def start(self, folder: Path, stack: ExitStack) -> RunningServer:
+    def start(self, folder, stack):
         """Start it with a small arena."""
         return RunningServer(folder / "data", arena_bytes="16MiB", arena_slab_bytes=2 * _MIB)
 
-    def strike(self, chance: random.Random) -> float:
+    def strike(self, chance):
         """Fill it, and remove what fills it."""
         content = encode_npy(np.ones((256, 1024)))
         kept = []
@@ -98,14 +95,14 @@ class FullSharedMemory(Fault):
     needs = "mounts"
     told = "/dev/shm is full"
 
-    def start(self, folder: Path, stack: ExitStack) -> RunningServer:
+    def start(self, folder, stack):
         """Start it where that is so."""
         tried = subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True)
         if tried.returncode != 0:
             pytest.skip(f"no mounts of its own are allowed here: {tried.stderr.decode().strip()}")
         return RunningServer(folder / "data", prefix=_FULL_SHARED_MEMORY)
 
-    def strike(self, chance: random.Random) -> float:
+    def strike(self, chance):
         """It is so already."""
         shared = Path(f"/proc/{self.server.process.pid}/root/dev/shm")
         assert (shared / "full").stat().st_size == 65536
@@ -118,11 +115,11 @@ class FewDescriptors(Fault):
 
     told = "64 descriptors, and 100 connections that say nothing"
 
-    def start(self, folder: Path, stack: ExitStack) -> RunningServer:
+    def start(self, folder, stack):
         """Start it so."""
         return RunningServer(folder / "data", prefix=FEW_DESCRIPTORS)
 
-    def strike(self, chance: random.Random) -> float:
+    def strike(self, chance):
         """Open them, and close them again."""
         with ExitStack() as stack:
             for _ in range(100):
@@ -140,12 +137,12 @@ class SmallGroup(Fault):
     told = "a control group of 500 MiB, and 700 MiB of matrices at once"
     reasons = frozenset({"engine", "memory", "storage"})
 
-    def start(self, folder: Path, stack: ExitStack) -> RunningServer:
+    def start(self, folder, stack):
         """Start it in the group."""
         prefix = stack.enter_context(memory_group(500 * _MIB)).prefix
         return RunningServer(folder / "data", prefix=prefix, arena_bytes="4GiB")
 
-    def strike(self, chance: random.Random) -> float:
+    def strike(self, chance):
         """Have 16 products computed at once, 43 MiB each."""
         factor = chance.randrange(1, 9)
         content = 2 * encode_npy(factor * np.eye(1350))
@@ -163,6 +160,6 @@ class SmallGroup(Fault):
                 self.ledger.note("unexplained", f"{answer.status_code}: {answer.text}")
         return time.monotonic()
 
-    def _multiply(self, content: bytes) -> httpx.Response:
+    def _multiply(self, content):
         with open_http(self.server.url, timeout=120) as client:
             return client.post("/v1/matmul", content=content, headers=NPY)

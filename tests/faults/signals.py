@@ -1,10 +1,8 @@
 """Processes that are killed or stopped: the engine, the service, both."""
 
 import os
-import random
 import signal
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 
 from tests.faults.fault import Fault
@@ -20,7 +18,7 @@ class Signals(Fault):
         kills: Whether they are killed.
     """
 
-    def __init__(self, *targets: str, stops: bool, kills: bool) -> None:
+    def __init__(self, *targets, stops, kills):
         self._targets = targets
         self._stops = stops
         self._kills = kills
@@ -28,7 +26,7 @@ class Signals(Fault):
         words.append("SIGKILL" if kills else "SIGCONT")
         self.told = f"{', then '.join(words)} of {' and '.join(targets)}"
 
-    def strike(self, chance: random.Random) -> float:
+    def strike(self, chance):
         """Send the signals, to several processes in any order."""
         pids = self._find()
         if self._stops:
@@ -52,7 +50,7 @@ class Signals(Fault):
             self.server.restart()
         return ended
 
-    def _find(self) -> dict[str, int]:
+    def _find(self):
         """The processes that are there; the engine may just be starting again."""
         service = self.server.process.pid
         pids = {"service": service} if "service" in self._targets else {}
@@ -66,13 +64,13 @@ class EngineHangs(Fault):
 
     told = "SIGSTOP of the engine, which nobody continues"
 
-    def strike(self, chance: random.Random) -> float:
+    def strike(self, chance):
         """Stop it; the service is to notice."""
         send(signal.SIGSTOP, list_children(self.server.process.pid)[:1])
         return time.monotonic()
 
 
-def send(number: signal.Signals, pids: Iterable[int]) -> None:
+def send(number, pids):
     """Send a signal to processes that may be gone."""
     for pid in pids:
         with suppress(ProcessLookupError):

@@ -4,8 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ import pytest
 from tests.environment import clear_environment
 from tests.matrices import make_matrix
 from tests.processes import list_children
-from tests.server import RunningServer, Start
 
 pytestmark = pytest.mark.gpu
 
@@ -67,7 +64,7 @@ input()
 
 
 @pytest.fixture
-def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def faults(tmp_path, monkeypatch):
     """The folder in which a file named after a fault brings it about."""
     (tmp_path / "sitecustomize.py").write_text(INJECTION, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", clear_environment(tmp_path)["PYTHONPATH"])
@@ -75,13 +72,13 @@ def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def service(faults: Path, kernel_cache: Path, start_server: Start) -> RunningServer:
+def service(faults, kernel_cache, start_server):
     running = start_server(devices="0", cpu_threads=8, stall_seconds=3)
     running.wait_ready()
     return running
 
 
-def submit(service: RunningServer, count: int = JOBS, *, f: int | str = 0) -> tuple[list[str], Any]:
+def submit(service, count=JOBS, *, f=0):
     """Jobs, all rows on the GPU unless F is given; their ids, and what each is to give."""
     a, b = (make_matrix(SIZE, SIZE, "float32", seed=seed) for seed in (1, 2))
     ids = [service.upload(matrix) for matrix in (a, b)]
@@ -94,12 +91,12 @@ def submit(service: RunningServer, count: int = JOBS, *, f: int | str = 0) -> tu
     return jobs, a.astype(np.float64) @ b.astype(np.float64)
 
 
-def finish(service: RunningServer, jobs: list[str]) -> list[dict[str, Any]]:
+def finish(service, jobs):
     """The jobs, once all have ended."""
     return [service.wait_job(job, seconds=120) for job in jobs]
 
 
-def check_all_right(service: RunningServer, ended: list[dict[str, Any]], expected: Any) -> None:
+def check_all_right(service, ended, expected):
     assert [job["state"] for job in ended] == ["succeeded"] * len(ended), ended
     for job in ended:
         product = service.download(f"/v1/jobs/{job['id']}/result")

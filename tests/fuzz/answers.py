@@ -1,18 +1,16 @@
 """Answers on a connection, read strictly: what is no well-formed HTTP/1.1 answer is a fault."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from tests.fuzz.fault import Fault
 
-FINE_5XX: Final = frozenset({503, 507})
+FINE_5XX = frozenset({503, 507})
 """Too much at once, and no room: the only answers of the kind 5xx that may come."""
 
-_STATUS: Final = re.compile(rb"HTTP/1\.1 ([1-5]\d\d) [ -~]*\Z")
-_FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+): ?([\t -~\x80-\xff]*)\Z")
-_WITHOUT_BODY: Final = frozenset({204, 304})
+_STATUS = re.compile(rb"HTTP/1\.1 ([1-5]\d\d) [ -~]*\Z")
+_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+): ?([\t -~\x80-\xff]*)\Z")
+_WITHOUT_BODY = frozenset({204, 304})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +28,17 @@ class Answer:
     body: bytes
 
     @property
-    def request(self) -> str:
+    def request(self):
         """The id of the request that it answers; empty where it has none."""
         return self.fields.get(b"x-request-id", b"").decode("latin-1")
 
     @property
-    def closes(self) -> bool:
+    def closes(self):
         """Whether the connection ends behind it, as it says."""
         return self.fields.get(b"connection", b"").lower() == b"close"
 
 
-def split_answers(content: bytes, is_head: Callable[[str], bool]) -> tuple[list[Answer], bytes]:
+def split_answers(content, is_head):
     """The answers of a connection.
 
     Args:
@@ -53,7 +51,7 @@ def split_answers(content: bytes, is_head: Callable[[str], bool]) -> tuple[list[
     Raises:
         Fault: They are not well-formed.
     """
-    answers: list[Answer] = []
+    answers = []
     begin = 0
     while begin < len(content):
         end = content.find(b"\r\n\r\n", begin)
@@ -73,7 +71,7 @@ def split_answers(content: bytes, is_head: Callable[[str], bool]) -> tuple[list[
     return answers, content[begin:]
 
 
-def _read_head(head: bytes) -> tuple[int, dict[bytes, bytes]]:
+def _read_head(head):
     first, *lines = head.split(b"\r\n")
     found = _STATUS.match(first)
     if found is None:
@@ -81,7 +79,7 @@ def _read_head(head: bytes) -> tuple[int, dict[bytes, bytes]]:
     status = int(found[1])
     if status >= 500 and status not in FINE_5XX:
         raise Fault(f"an answer with status {status}: {head[:500]!r}")
-    fields: dict[bytes, bytes] = {}
+    fields = {}
     for line in lines:
         field = _FIELD.match(line)
         if field is None:
@@ -93,7 +91,7 @@ def _read_head(head: bytes) -> tuple[int, dict[bytes, bytes]]:
     return status, fields
 
 
-def _find_length(answer: Answer) -> int:
+def _find_length(answer):
     if answer.status in _WITHOUT_BODY:
         return 0
     length = answer.fields.get(b"content-length", b"")
@@ -102,7 +100,7 @@ def _find_length(answer: Answer) -> int:
     return int(length)
 
 
-def _check_begin(begin: bytes) -> None:
+def _check_begin(begin):
     """A head that was broken off must begin as one, all the same."""
     first = begin.partition(b"\r\n")[0]
     whole = b"\r\n" in begin

@@ -19,7 +19,7 @@ from tests.fuzz.watched import ANSWER_SECONDS, AUTHORIZED, WatchedService
 _CONFIG = Path(__file__).with_name("schemathesis.toml")
 
 
-def fuzz(seconds: float, seed: int) -> None:
+def fuzz(seconds, seed):
     """Fuzz a service for some time.
 
     Raises:
@@ -33,7 +33,7 @@ def fuzz(seconds: float, seed: int) -> None:
         print(f"answers by status: {service.count_answers()}", flush=True)
 
 
-def _run(service: WatchedService, seconds: float, seed: int) -> None:
+def _run(service, seconds, seed):
     header = next(f"{name}: {value}" for name, value in AUTHORIZED.items())
     command = [
         sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", str(_CONFIG),
@@ -52,7 +52,7 @@ def _run(service: WatchedService, seconds: float, seed: int) -> None:
         raise Fault(f"schemathesis ends with {ended.returncode}; to repeat it: --seed {seed}")
 
 
-def main() -> int:
+def main():
     """Fuzz for as long as the arguments say; returns the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=600)

@@ -18,14 +18,12 @@ import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
 
-from tests.fuzz.answers import Answer, split_answers
+from tests.fuzz.answers import split_answers
 from tests.fuzz.fault import Fault
 from tests.fuzz.framing import find_requests
-from tests.fuzz.watched import ANSWER_SECONDS, NEVER, Stored, WatchedService
-from tests.fuzz.wire_cases import MAYBE, Case, draw_case
-from tests.fuzz.wire_requests import Request
+from tests.fuzz.watched import ANSWER_SECONDS, NEVER, WatchedService
+from tests.fuzz.wire_cases import MAYBE, draw_case
 from tests.service.api.wire.wire_server import make_context
 
 _CONNECTIONS = 16
@@ -37,9 +35,6 @@ _SLOW_SECONDS = 0.004
 _RESET = struct.pack("ii", 1, 0)
 
 
-Draw = Callable[[int, int, Sequence[Stored]], Case]
-
-
 class WireFuzzer:
     """Draws connections, and judges what comes back.
 
@@ -49,14 +44,14 @@ class WireFuzzer:
         draw: Draws a connection from the seed and its number.
     """
 
-    def __init__(self, service: WatchedService, seed: int, draw: Draw = draw_case) -> None:
+    def __init__(self, service, seed, draw=draw_case):
         self._service = service
         self._seed = seed
         self._draw = draw
         self._next = 0
-        self.ways: Counter[str] = Counter()
+        self.ways = Counter()
 
-    async def run(self, seconds: float) -> None:
+    async def run(self, seconds):
         """Open connections for some time.
 
         Raises:
@@ -74,7 +69,7 @@ class WireFuzzer:
             return
         raise first
 
-    async def try_case(self, number: int) -> None:
+    async def try_case(self, number):
         """Open one connection, and judge what comes back.
 
         Raises:
@@ -93,12 +88,12 @@ class WireFuzzer:
             raise Fault(f"{told}\nreceived: {_shorten(bytes(received))}") from None
         self.ways[case.way] += 1
 
-    async def _go_on(self, end: float) -> None:
+    async def _go_on(self, end):
         while time.monotonic() < end:
             self._next += 1
             await self.try_case(self._next)
 
-    async def _control(self, end: float) -> None:
+    async def _control(self, end):
         shown = time.monotonic()
         while time.monotonic() < end:
             await asyncio.sleep(min(_CONTROL_SECONDS, max(0.0, end - time.monotonic())))
@@ -109,7 +104,7 @@ class WireFuzzer:
                 held = await asyncio.to_thread(self._service.look)
                 print(f"{self._next} connections: {held}", flush=True)
 
-    async def _converse(self, case: Case, received: bytearray) -> None:
+    async def _converse(self, case, received):
         """Sends a case, and receives until the connection ends."""
         reader, writer = await self._connect(case)
         sending = asyncio.create_task(_send(writer, case))
@@ -129,7 +124,7 @@ class WireFuzzer:
             await asyncio.wait({sending})
             writer.transport.abort()
 
-    async def _connect(self, case: Case) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self, case):
         limit = 2**12 if case.reads_slowly else 2**16
         if case.way == "unix":
             return await asyncio.open_unix_connection(self._service.unix_socket, limit=limit)
@@ -137,7 +132,7 @@ class WireFuzzer:
         port = self._service.server.port
         return await asyncio.open_connection("127.0.0.1", port, ssl=context, limit=limit)
 
-    async def _ask_lease(self, case: Case) -> None:
+    async def _ask_lease(self, case):
         """Sends packets to the socket of the leases, and receives until the connection ends."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
             connection.setblocking(False)
@@ -156,8 +151,8 @@ class WireFuzzer:
                 raise Fault(f"the connection is open after {ANSWER_SECONDS:g} s") from None
 
 
-async def _send(writer: asyncio.StreamWriter, case: Case) -> None:
-    connection: socket.socket = writer.get_extra_info("socket")
+async def _send(writer, case):
+    connection = writer.get_extra_info("socket")
     with contextlib.suppress(OSError):
         for piece, pause in zip(case.pieces, case.pauses, strict=True):
             writer.write(piece)
@@ -169,7 +164,7 @@ async def _send(writer: asyncio.StreamWriter, case: Case) -> None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
 
-def _send_packet(connection: socket.socket, packet: bytes) -> None:
+def _send_packet(connection, packet):
     """Every other packet brings descriptors along, which nobody asked for."""
     files = [os.open(os.devnull, os.O_RDONLY) for _ in range(packet[0] % 2 * 3)]
     try:
@@ -179,7 +174,7 @@ def _send_packet(connection: socket.socket, packet: bytes) -> None:
             os.close(file)
 
 
-def judge(case: Case, received: bytes) -> None:
+def judge(case, received):
     """Make sure that what came back is what may come back.
 
     Raises:
@@ -187,7 +182,7 @@ def judge(case: Case, received: bytes) -> None:
     """
     requests = {request.id: request for request in case.requests or ()}
 
-    def is_head(identity: str) -> bool:
+    def is_head(identity):
         return identity in requests and requests[identity].method == "HEAD"
 
     answers, rest = split_answers(received, is_head)
@@ -203,7 +198,7 @@ def judge(case: Case, received: bytes) -> None:
         raise Fault(f"{surplus} was taken for a request, and is none by its framing")
 
 
-def _judge_valid(requests: tuple[Request, ...], answers: list[Answer]) -> None:
+def _judge_valid(requests, answers):
     for request, answer in zip(requests, answers, strict=False):
         if answer.request != request.id:
             raise Fault(f"the answer to {request.id} is that to {answer.request!r}: {answer}")
@@ -217,19 +212,19 @@ def _judge_valid(requests: tuple[Request, ...], answers: list[Answer]) -> None:
         raise Fault(f"{len(requests)} requests have {len(answers)} answers")
 
 
-def show(case: Case) -> str:
+def show(case):
     """A case in some lines."""
     pieces = "\n".join(f"  {_shorten(piece)}" for piece in case.pieces[:20])
     return f"{case.way}, {len(case.pieces)} pieces, then {case.end}:\n{pieces}"
 
 
-def _shorten(content: bytes, length: int = 700) -> str:
+def _shorten(content, length=700):
     if len(content) <= length:
         return repr(content)
     return f"{content[: length // 2]!r} … {len(content) - length} … {content[-length // 2 :]!r}"
 
 
-def main() -> int:
+def main():
     """Fuzz for as long as the arguments say; returns the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=600)

@@ -1,25 +1,23 @@
 """Requests as they go over the wire: well-formed ones, whose answer is known."""
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
-from tests.fuzz.watched import AUTHORIZED, NEVER, Stored
+from tests.fuzz.watched import AUTHORIZED, NEVER
 from tests.server import decode_npy, encode_npy
 
-NPY: Final = "application/x-npy"
-JSON: Final = "application/json"
+NPY = "application/x-npy"
+JSON = "application/json"
 
-_OFFER: Final = (
+_OFFER = (
     ("Connection", "Upgrade, HTTP2-Settings"), ("Upgrade", "h2c"), ("HTTP2-Settings", "AAMAAABk"),
 )  # fmt: skip
 """As Java's client and curl offer HTTP/2."""
 
-_OK: Final = frozenset({200})
-_FULL: Final = frozenset({503, 507})
+_OK = frozenset({200})
+_FULL = frozenset({503, 507})
 """What each request that needs room may be answered with as well."""
 
 
@@ -48,9 +46,7 @@ class Request:
     is_right: Callable[[bytes], bool] = field(default=lambda _body: True, repr=False)
 
 
-def draw_request(
-    source: random.Random, identity: str, matrices: Sequence[Stored], *, heavy: bool = False
-) -> Request:
+def draw_request(source, identity, matrices, *, heavy=False):
     """A well-formed request with what may come in between: a key, and odd fields.
 
     Args:
@@ -79,7 +75,7 @@ def draw_request(
     )  # fmt: skip
 
 
-def format_request(source: random.Random, request: Request, *, closes: bool = False) -> bytes:
+def format_request(source, request, *, closes=False):
     """A request's bytes, in one of the forms that mean the same."""
     lines = [f"{request.method} {request.target} HTTP/1.1"]
     fields = list(request.fields)
@@ -100,7 +96,7 @@ def format_request(source: random.Random, request: Request, *, closes: bool = Fa
     return head + (_cut_chunks(source, request.body) if request.chunked else request.body)
 
 
-def _cut_chunks(source: random.Random, body: bytes) -> bytes:
+def _cut_chunks(source, body):
     """A body in chunks of odd lengths, some with extensions, and perhaps with trailers."""
     out = bytearray()
     while body:
@@ -117,12 +113,12 @@ def _cut_chunks(source: random.Random, body: bytes) -> bytes:
     return bytes(out) + b"0\r\n" + source.choice([b"", b"X-Trailer: 1\r\n"]) + b"\r\n"
 
 
-def plant_request(identity: str, target: str = "/healthz/live") -> bytes:
+def plant_request(identity, target="/healthz/live"):
     """A request that lies where none is."""
     return f"GET {target} HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: {identity}\r\n\r\n".encode()
 
 
-def _infer(source: random.Random, identity: str, matrix: Stored) -> Request:
+def _infer(source, identity, matrix):
     """A document for /v2, within the bounds of its structure or beyond."""
     del matrix
     count = source.choice([1, 100, 1000])
@@ -143,16 +139,16 @@ def _infer(source: random.Random, identity: str, matrix: Stored) -> Request:
     return Request(identity, "POST", target, frozenset(statuses), fields, body.encode())
 
 
-def _tensor(name: str, rows: int) -> str:
+def _tensor(name, rows):
     data = ",".join(["[0.5]"] * rows)
     return f'{{"name": "{name}", "datatype": "FP32", "shape": [{rows}, 1], "data": [{data}]}}'
 
 
-def _get(target: str) -> Callable[[random.Random, str, Stored], Request]:
+def _get(target):
     return lambda _source, identity, _matrix: Request(identity, "GET", target)
 
 
-def _read_matrix(source: random.Random, identity: str, matrix: Stored) -> Request:
+def _read_matrix(source, identity, matrix):
     past = f"bytes={len(matrix.content)}-"
     method, suffix, fields, status, expected = source.choice(
         [
@@ -169,7 +165,7 @@ def _read_matrix(source: random.Random, identity: str, matrix: Stored) -> Reques
     )  # fmt: skip
 
 
-def _miss(source: random.Random, identity: str, matrix: Stored) -> Request:
+def _miss(source, identity, matrix):
     del matrix
     method, target, status = source.choice(
         [
@@ -187,7 +183,7 @@ def _miss(source: random.Random, identity: str, matrix: Stored) -> Request:
     return Request(identity, method, target, frozenset({status}))
 
 
-def _post_document(source: random.Random, identity: str, matrix: Stored) -> Request:
+def _post_document(source, identity, matrix):
     """A JSON body, into which a request is planted where it is long enough."""
     planted = plant_request(f"{NEVER}{identity}").decode()
     escaped = planted.replace("\r", "\\r").replace("\n", "\\n")
@@ -207,23 +203,21 @@ def _post_document(source: random.Random, identity: str, matrix: Stored) -> Requ
     )  # fmt: skip
 
 
-def _multiply(source: random.Random, identity: str, matrix: Stored) -> Request:
+def _multiply(source, identity, matrix):
     """Two matrices whose product is known; large ones are pulled into their place."""
     del matrix
     most = 130 if source.random() < 0.3 else 12
     return _draw_product(source, identity, most, "int64", _OK | _FULL)
 
 
-def _multiply_large(source: random.Random, identity: str, matrix: Stored) -> Request:
+def _multiply_large(source, identity, matrix):
     """Such matrices of up to 2 MiB, each of whose elements is exact."""
     del matrix
     most = 512 if source.random() < 0.3 else 60
     return _draw_product(source, identity, most, source.choice(["float32", "float64"]), _OK)
 
 
-def _draw_product(
-    source: random.Random, identity: str, most: int, dtype: str, statuses: frozenset[int]
-) -> Request:
+def _draw_product(source, identity, most, dtype, statuses):
     numbers = np.random.default_rng(source.getrandbits(32))
     m, k, n = numbers.integers(1, most + 1, 3)
     a, b = (numbers.integers(-9, 10, shape).astype(dtype) for shape in ((m, k), (k, n)))
@@ -235,19 +229,17 @@ def _draw_product(
     )  # fmt: skip
 
 
-def _store(source: random.Random, identity: str, matrix: Stored) -> Request:
+def _store(source, identity, matrix):
     del matrix
     return _draw_upload(source, identity, [1, 3, 20, 110], ["memory", "memory", "disk"])
 
 
-def _store_large(source: random.Random, identity: str, matrix: Stored) -> Request:
+def _store_large(source, identity, matrix):
     del matrix
     return _draw_upload(source, identity, [20, 90, 180, 256, 400, 512], ["disk"])
 
 
-def _draw_upload(
-    source: random.Random, identity: str, sides: list[int], places: list[str]
-) -> Request:
+def _draw_upload(source, identity, sides, places):
     side, where = source.choice(sides), source.choice(places)
     body = encode_npy(np.full((side, side), 0.5))
     return Request(
@@ -256,7 +248,7 @@ def _draw_upload(
     )  # fmt: skip
 
 
-def _refused_upload(source: random.Random, identity: str, matrix: Stored) -> Request:
+def _refused_upload(source, identity, matrix):
     """A body that is refused at its beginning, while a planted request is in the rest of it."""
     del matrix
     planted = plant_request(f"{NEVER}{identity}") * source.choice([1, 3, 2000])
@@ -267,7 +259,7 @@ def _refused_upload(source: random.Random, identity: str, matrix: Stored) -> Req
     )  # fmt: skip
 
 
-def _without_key(source: random.Random, identity: str, matrix: Stored) -> Request:
+def _without_key(source, identity, matrix):
     planted = plant_request(f"{NEVER}{identity}") * source.choice([1, 100])
     target = source.choice(["/v1/matrices", "/v1/matmul", "/v1/jobs", f"/v1/matrices/{matrix.id}"])
     return Request(
@@ -276,11 +268,11 @@ def _without_key(source: random.Random, identity: str, matrix: Stored) -> Reques
     )  # fmt: skip
 
 
-_KINDS: Final = (
+_KINDS = (
     _get("/healthz/live"), _get("/v1/devices"), _get("/v1/plan?m=64&n=64&k=64"), _read_matrix,
     _miss, _post_document, _multiply, _store, _refused_upload, _without_key, _infer,
 )  # fmt: skip
-_WEIGHTS: Final = (3, 1, 1, 3, 3, 3, 4, 2, 2, 2, 0.5)
+_WEIGHTS = (3, 1, 1, 3, 3, 3, 4, 2, 2, 2, 0.5)
 
-_HEAVY_KINDS: Final = (_multiply_large, _store_large, _read_matrix)
-_HEAVY_WEIGHTS: Final = (8, 1, 2)
+_HEAVY_KINDS = (_multiply_large, _store_large, _read_matrix)
+_HEAVY_WEIGHTS = (8, 1, 2)

@@ -1,11 +1,8 @@
 """A CuPy for processes that tests start: it lists GPUs, or says why there are none."""
 
-from pathlib import Path
-from typing import Final
+UUIDS = ("0a1b2c3d-0000-0000-0000-000000000000", "0a9f0000-1111-2222-3333-444455556666")
 
-UUIDS: Final = ("0a1b2c3d-0000-0000-0000-000000000000", "0a9f0000-1111-2222-3333-444455556666")
-
-_RUNTIME: Final = """
+_RUNTIME = """
 class CUDARuntimeError(RuntimeError):
     status = {status}
 UUIDS = {uuids}
@@ -22,9 +19,7 @@ def deviceGetAttribute(attribute, index): return 10**6
 """
 
 
-def write_cupy(
-    folder: Path, *, uuids: tuple[str, ...] = (), status: int = 100, message: str = ""
-) -> str:
+def write_cupy(folder, *, uuids=(), status=100, message=""):
     """Write the package into a folder; returns it as a PYTHONPATH.
 
     Args:

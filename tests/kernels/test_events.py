@@ -33,7 +33,7 @@ for look in (
 """
 
 
-def test_waiting_for_a_failed_device_raises_its_error() -> None:
+def test_waiting_for_a_failed_device_raises_its_error():
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         cwd=ROOT,

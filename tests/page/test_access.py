@@ -1,19 +1,15 @@
 """Every view is accessible: on narrow and wide screens, light and dark, by keyboard."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from docs.browser import Page
 from tests.browsers import find_barriers, show_anew
 from tests.matrices import make_matrix
-from tests.server import RunningServer
 
 VIEWS = ("explorer&device=T4&threads=2", "jobs", "storage", "ladder&rung=tensor.float64")
 
 
 @pytest.fixture(params=VIEWS)
-def url(request: pytest.FixtureRequest, server: RunningServer) -> Iterator[str]:
+def url(request, server):
     """The address of a view of a service with jobs that have ended, run and wait."""
     small = server.upload(make_matrix(300, 300, "int64", seed=1))
     jobs = [server.post_job(small, small, verify=True)]
@@ -27,9 +23,7 @@ def url(request: pytest.FixtureRequest, server: RunningServer) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("width", "dark"), [(360, False), (1600, True)])
-def test_every_view_is_accessible_on_narrow_and_wide_screens(
-    page: Page, url: str, width: int, dark: bool
-) -> None:
+def test_every_view_is_accessible_on_narrow_and_wide_screens(page, url, width, dark):
     page.resize(width, 900, dark=dark)
     show_anew(page, url)
     assert page.run("document.documentElement.scrollWidth") == width
@@ -38,7 +32,7 @@ def test_every_view_is_accessible_on_narrow_and_wide_screens(
     assert all(asked.startswith(url.partition("#")[0]) for asked in page.requests)
 
 
-def test_the_keyboard_reaches_every_control(page: Page, url: str) -> None:
+def test_the_keyboard_reaches_every_control(page, url):
     show_anew(page, url)
     kinds = "a, button, input, select, [tabindex='0']"
     wanted = page.run(f"""[...document.querySelectorAll("#view :is({kinds})")]

@@ -2,21 +2,15 @@
 
 import json
 import re
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from docs.browser import Page
 from docs.pictures import drop_file
 from tests.browsers import show, show_anew
 from tests.matrices import make_matrix
 from tests.page.jobs import CARD, read
-from tests.server import RunningServer, Start, encode_npy
-
-Array = NDArray[Any]
+from tests.server import encode_npy
 
 PRODUCTS = [
     (make_matrix(300, 170, "float64", seed=1), make_matrix(170, 90, "float64", seed=2)),
@@ -27,7 +21,7 @@ PRODUCTS = [
 ]
 
 
-def multiply(a: Array, b: Array) -> Array:
+def multiply(a, b):
     """The product as NumPy has it; halves are summed in float32."""
     if a.dtype.itemsize > 2 or a.dtype.kind in "iu":
         return np.asarray(a @ b)
@@ -35,9 +29,7 @@ def multiply(a: Array, b: Array) -> Array:
 
 
 @pytest.mark.parametrize(("a", "b"), PRODUCTS, ids=lambda one: str(one.dtype))
-def test_two_files_are_multiplied_and_the_product_is_checked(
-    page: Page, shared_server: RunningServer, a: Array, b: Array
-) -> None:
+def test_two_files_are_multiplied_and_the_product_is_checked(page, shared_server, a, b):
     show_anew(page, f"{shared_server.url}/#view=jobs")
     drop_file(page, "a", "A.npy", a)
     drop_file(page, "b", "B.npy", b)
@@ -55,9 +47,7 @@ def test_two_files_are_multiplied_and_the_product_is_checked(
     assert page.problems == []
 
 
-def test_files_that_do_not_fit_are_refused_before_they_are_sent(
-    page: Page, shared_server: RunningServer
-) -> None:
+def test_files_that_do_not_fit_are_refused_before_they_are_sent(page, shared_server):
     show_anew(page, f"{shared_server.url}/#view=jobs")
     page.requests.clear()
     problem = "document.querySelector('#product .problem')"
@@ -84,7 +74,7 @@ def test_files_that_do_not_fit_are_refused_before_they_are_sent(
     assert not any("matrices?" in url for url in page.requests)
 
 
-def test_jobs_of_others_appear_and_progress_live(page: Page, shared_server: RunningServer) -> None:
+def test_jobs_of_others_appear_and_progress_live(page, shared_server):
     show_anew(page, f"{shared_server.url}/#view=jobs")
     assert read(page, "document.querySelector('.live')") == "Live"
     slow = make_matrix(1400, 1400, "int64", seed=1)
@@ -115,7 +105,7 @@ def test_jobs_of_others_appear_and_progress_live(page: Page, shared_server: Runn
     assert not any("wait_seconds" in url for url in page.requests)
 
 
-def test_a_job_is_cancelled_by_its_button(page: Page, shared_server: RunningServer) -> None:
+def test_a_job_is_cancelled_by_its_button(page, shared_server):
     slow = make_matrix(2000, 2000, "int64", seed=1)
     job_id = shared_server.post_job(slow, slow)
     show_anew(page, f"{shared_server.url}/#view=jobs&job={job_id}")
@@ -128,9 +118,7 @@ def test_a_job_is_cancelled_by_its_button(page: Page, shared_server: RunningServ
     assert shared_server.client.get(f"/v1/jobs/{job_id}").json()["state"] == "cancelled"
 
 
-def test_a_job_is_shown_in_the_explorer_with_its_measured_times(
-    page: Page, shared_server: RunningServer, saved: Callable[[str], bytes]
-) -> None:
+def test_a_job_is_shown_in_the_explorer_with_its_measured_times(page, shared_server, saved):
     a, b = make_matrix(300, 200, "float32", seed=1), make_matrix(200, 100, "float32", seed=2)
     job = shared_server.wait_job(shared_server.post_job(a, b))
     show_anew(page, f"{shared_server.url}/#view=jobs&job={job['id']}")
@@ -147,7 +135,7 @@ def test_a_job_is_shown_in_the_explorer_with_its_measured_times(
     assert page.problems == []
 
 
-def test_the_page_reconnects_to_a_restarted_service(page: Page, start_server: Start) -> None:
+def test_the_page_reconnects_to_a_restarted_service(page, start_server):
     server = start_server()
     server.wait_ready()
     show(page, f"{server.url}/#view=jobs")

@@ -1,34 +1,28 @@
 """The page's ladder: kernels with their sources, on the roofline, and probes."""
 
 import json
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from benchmarks.common.tables import RESULTS
-from benchmarks.kernels.rows import Row, read_kernel_results
-from docs.browser import Page
+from benchmarks.kernels.rows import read_kernel_results
 from docs.ladder_tables import PLOTS
 from tests.browsers import go, show
-from tests.server import RunningServer
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.compile import KERNEL_SOURCES
 
 
-def list_rungs() -> Iterator[tuple[str, str]]:
+def list_rungs():
     (results,) = [one for one in read_kernel_results(RESULTS) if one.gpu == "h200"]
     yield from sorted({(row.kernel, row.dtype) for row in results.rows})
 
 
-def read_rows(kernel: str, dtype: str) -> list[Row]:
+def read_rows(kernel, dtype):
     (results,) = [one for one in read_kernel_results(RESULTS) if one.gpu == "h200"]
     return [row for row in results.rows if (row.kernel, row.dtype) == (kernel, dtype)]
 
 
-def test_every_kernel_is_shown_with_its_source_and_rates(
-    page: Page, shared_server: RunningServer
-) -> None:
+def test_every_kernel_is_shown_with_its_source_and_rates(page, shared_server):
     show(page, f"{shared_server.url}/#view=ladder")
     for kernel, dtype in list_rungs():
         show(page, f"{shared_server.url}/#view=ladder&rung={kernel}.{dtype}")
@@ -51,17 +45,14 @@ def test_every_kernel_is_shown_with_its_source_and_rates(
     assert page.problems == []
 
 
-def place(page: Page, selector: str) -> dict[str, Any]:
-    found: dict[str, Any] = page.run(
+def place(page, selector):
+    return page.run(
         f"(({{ x, y, width, height }}) => ({{ x, y, width, height }}))"
         f"(document.querySelector({json.dumps(selector)}).getBoundingClientRect())"
     )
-    return found
 
 
-def test_a_kernel_is_chosen_by_a_click_and_back_undoes_it(
-    page: Page, shared_server: RunningServer
-) -> None:
+def test_a_kernel_is_chosen_by_a_click_and_back_undoes_it(page, shared_server):
     show(page, f"{shared_server.url}/#view=ladder")
     title = "document.getElementById('rung-title').textContent"
     assert page.run(title) == "bulk, float32"
@@ -77,7 +68,7 @@ def test_a_kernel_is_chosen_by_a_click_and_back_undoes_it(
 
 
 @pytest.mark.parametrize("name", sorted({plot.probe for plot in PLOTS}))
-def test_every_probe_is_drawn(page: Page, shared_server: RunningServer, name: str) -> None:
+def test_every_probe_is_drawn(page, shared_server, name):
     show(page, f"{shared_server.url}/#view=ladder&probe={name}")
     plots = [plot for plot in PLOTS if plot.probe == name]
     assert page.run("document.querySelectorAll('#probe-shown svg[role=img]').length") == len(plots)

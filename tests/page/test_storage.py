@@ -5,14 +5,12 @@ import signal
 
 import numpy as np
 
-from docs.browser import Page
 from tests.browsers import go, show, show_anew
 from tests.matrices import make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer, Start
 
 
-def show_bytes(size: int) -> str:
+def show_bytes(size):
     """A size as the page writes it."""
     power = min((size.bit_length() - 1) // 10, 4)
     value = size / 1024**power
@@ -20,11 +18,11 @@ def show_bytes(size: int) -> str:
     return f"{shown} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
 
 
-def row(matrix: str) -> str:
+def row(matrix):
     return f"document.querySelector('[data-matrix=\"{matrix}\"]')"
 
 
-def test_matrices_are_shown_with_size_age_and_use(page: Page, server: RunningServer) -> None:
+def test_matrices_are_shown_with_size_age_and_use(page, server):
     stored = server.upload(make_matrix(30, 20, "float32", seed=1))
     slow = server.upload(make_matrix(2000, 2000, "int64", seed=1))
     job = server.post_job(slow, slow)
@@ -46,7 +44,7 @@ def test_matrices_are_shown_with_size_age_and_use(page: Page, server: RunningSer
     assert page.problems == []
 
 
-def test_a_matrix_is_deleted_after_a_confirmation(page: Page, server: RunningServer) -> None:
+def test_a_matrix_is_deleted_after_a_confirmation(page, server):
     kept, gone = (server.upload(np.ones((4, size))) for size in (4, 5))
     show_anew(page, f"{server.url}/#view=storage")
     for matrix, second in ((kept, "Keep"), (gone, "Yes")):
@@ -59,13 +57,11 @@ def test_a_matrix_is_deleted_after_a_confirmation(page: Page, server: RunningSer
     assert page.run(f"{row(kept)} !== null")
 
 
-def test_devices_arena_and_profile_are_those_of_the_service(
-    page: Page, server: RunningServer
-) -> None:
+def test_devices_arena_and_profile_are_those_of_the_service(page, server):
     a = server.upload(make_matrix(900, 700, "float64", seed=1))
     b = server.upload(make_matrix(700, 800, "float64", seed=2))
 
-    def has_learnt() -> bool:
+    def has_learnt():
         server.wait_job(server.post_job(a, b))
         return bool(server.client.get("/v1/profile").json()["corrections"])
 
@@ -90,7 +86,7 @@ def test_devices_arena_and_profile_are_those_of_the_service(
     assert page.run("document.getElementById('nodes').hidden")
 
 
-def show_often(page: Page, server: RunningServer) -> None:
+def show_often(page, server):
     """Show the storage, which is loaded anew every 50 ms."""
     show_anew(page, f"{server.url}/#device=T4&threads=2")
     page.run("globalThis.setInterval = ((plain) => (run, ms) => plain(run, ms / 100))(setInterval);"
@@ -98,10 +94,10 @@ def show_often(page: Page, server: RunningServer) -> None:
     go(page, "location.hash = '#view=storage'")
 
 
-def wait_asked(page: Page, times: int) -> None:
+def wait_asked(page, times):
     """Wait until the service was asked so often anew."""
 
-    def asked() -> bool:
+    def asked():
         page.run("null")  # with its answer comes what the browser has asked for
         return sum(url.endswith("/v1/me") for url in page.requests) >= times
 
@@ -109,9 +105,7 @@ def wait_asked(page: Page, times: int) -> None:
     wait_until(asked)
 
 
-def test_a_key_that_is_typed_stays_after_another_was_refused(
-    page: Page, start_server: Start
-) -> None:
+def test_a_key_that_is_typed_stays_after_another_was_refused(page, start_server):
     key = "correct-horse-battery-staple-0123456789"
     server = start_server(api_key=key)
     show_often(page, server)
@@ -130,7 +124,7 @@ def test_a_key_that_is_typed_stays_after_another_was_refused(
     assert page.run(kept) == key
 
 
-def test_a_slow_service_is_asked_once_at_a_time(page: Page, server: RunningServer) -> None:
+def test_a_slow_service_is_asked_once_at_a_time(page, server):
     show_often(page, server)
     server.process.send_signal(signal.SIGSTOP)
     try:

@@ -1,59 +1,55 @@
 """Profiles of machines for tests: those of presets, of an executor, and one that is made up."""
 
 from dataclasses import replace
-from typing import Any, Final
 
-from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.profile.estimate import estimate_joint
-from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import build_preset_profile, find_profile
 
 
-def find_preset_profile(device: str, cpu_threads: int = 16) -> MachineProfile:
+def find_preset_profile(device, cpu_threads=16):
     """The profile of a machine by its name, such as "T4", "H200 x2" or "cpu"."""
     return find_profile(device, devices=(), directory=None, cpu_threads=cpu_threads)
 
 
-H200: Final = find_preset_profile("H200")
+H200 = find_preset_profile("H200")
 
 
-def run_as_if(plan: Plan, times: float) -> None:
+def run_as_if(plan, times):
     """Record a run of a plan, all of whose parts took `times` their uncorrected predictions."""
     for kind, seconds in zip(plan.kinds, plan.uncorrected, strict=True):  # no time is no run
         plan.profile.corrections.note(kind.name, seconds, times * seconds)
 
 
-def change_cpu(profile: MachineProfile, **changes: Any) -> MachineProfile:
+def change_cpu(profile, **changes):
     """A profile with other numbers of its CPU."""
     return replace(profile, cpu=replace(profile.cpu, **changes))
 
 
-def change_links(profile: MachineProfile, **changes: Any) -> MachineProfile:
+def change_links(profile, **changes):
     """A profile with other numbers of all of its links."""
     return replace(profile, links=tuple(replace(link, **changes) for link in profile.links))
 
 
-def join_profiles(first: MachineProfile, *others: MachineProfile) -> MachineProfile:
+def join_profiles(first, *others):
     """A machine with the GPUs of all of these, and the CPU of the first."""
     beside = tuple(replace(one, index=index) for index, one in enumerate(others, start=1))
     return replace(first, beside=beside)
 
 
-def join_links(machine: MachineProfile, **changes: Any) -> MachineProfile:
+def join_links(machine, **changes):
     """A machine whose links reach what is estimated, but for some numbers."""
     links = [gpu.find_link("pinned") for gpu in machine.gpus]
     return replace(machine, joint=replace(estimate_joint(links), **changes))
 
 
-def find_executor_profile(executor: Executor) -> MachineProfile:
+def find_executor_profile(executor):
     """The profile of an executor's devices, without a calibration."""
     return find_profile(
         None, devices=executor.devices, directory=None, cpu_threads=executor.pool.threads
     )
 
 
-def make_small_machine(**links: Any) -> MachineProfile:
+def make_small_machine(**links):
     """A machine so slow that products of a few hundred rows are split: a GPU of 8 slots.
 
     Args:

@@ -2,7 +2,6 @@
 
 import re
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from wavetrim.kernels.compile import compile_kernel
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.gemm.dispatch import multiply_on_device
 from wavetrim.kernels.gemm.half import count_blocks
-from wavetrim.kernels.spec import KernelSpec
 
 TENSOR = find_kernel("tensor", "float16")
 needs_tensor = needs(TENSOR)
@@ -32,9 +30,7 @@ with_specs = partial(
 
 @with_specs()
 @given(tiles=st.integers(1, 100_000), sms=st.integers(2, 200))
-def test_blocks_are_the_fewest_whole_clusters_that_need_no_more_waves(
-    spec: KernelSpec, tiles: int, sms: int
-) -> None:
+def test_blocks_are_the_fewest_whole_clusters_that_need_no_more_waves(spec, tiles, sms):
     cluster, blocks = spec.sms_quantum, count_blocks(spec, tiles, sms)
     most = sms - sms % cluster
     assert 0 < blocks <= most
@@ -46,9 +42,7 @@ def test_blocks_are_the_fewest_whole_clusters_that_need_no_more_waves(
 
 @pytest.mark.slow
 @with_specs()
-def test_warpgroups_multiply_both_types_and_wait_once_a_stage(
-    spec: KernelSpec, kernel_cache: Path
-) -> None:
+def test_warpgroups_multiply_both_types_and_wait_once_a_stage(spec, kernel_cache):
     shown = {"float16": ".F32", "bfloat16": ".F32.BF16"}[spec.dtype]
     text = disassemble(compile_kernel(spec, MEASURED_ARCHITECTURE, kernel_cache).path)
     assert "SETMAXREG" in text
@@ -60,9 +54,7 @@ def test_warpgroups_multiply_both_types_and_wait_once_a_stage(
 @pytest.mark.gpu
 @needs_tensor
 @with_specs()
-def test_any_number_of_multiprocessors_gives_the_same_bits(
-    spec: KernelSpec, kernel_cache: Path
-) -> None:
+def test_any_number_of_multiprocessors_gives_the_same_bits(spec, kernel_cache):
     """Odd numbers of tiles, also where the tiles of a cluster lie in different columns."""
     import cupy
 
@@ -85,7 +77,7 @@ def test_any_number_of_multiprocessors_gives_the_same_bits(
 @needs_tensor
 @with_specs()
 @pytest.mark.parametrize("k", [100, 4096, 65_536])
-def test_errors_are_those_of_cublas(spec: KernelSpec, k: int, kernel_cache: Path) -> None:
+def test_errors_are_those_of_cublas(spec, k, kernel_cache):
     import cupy
 
     a, b = make_matrix(200, k, spec.dtype, 1), make_matrix(k, 300, spec.dtype, 2)
@@ -104,7 +96,7 @@ def test_errors_are_those_of_cublas(spec: KernelSpec, k: int, kernel_cache: Path
 @pytest.mark.gpu
 @pytest.mark.parametrize("k", [600, 4096])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_cublas_sums_in_float32(dtype: str, k: int, kernel_cache: Path) -> None:
+def test_cublas_sums_in_float32(dtype, k, kernel_cache):
     """Each element is rounded once, also after CuPy has used the same handle."""
     import cupy
 
@@ -125,7 +117,7 @@ def test_cublas_sums_in_float32(dtype: str, k: int, kernel_cache: Path) -> None:
 @pytest.mark.gpu
 @needs_tensor
 @with_specs()
-def test_sums_that_the_type_cannot_hold_are_infinite(spec: KernelSpec, kernel_cache: Path) -> None:
+def test_sums_that_the_type_cannot_hold_are_infinite(spec, kernel_cache):
     """Sums of float16 end at 65,504; those of bfloat16 where those of float32 do."""
     import cupy
 
@@ -142,7 +134,7 @@ def test_sums_that_the_type_cannot_hold_are_infinite(spec: KernelSpec, kernel_ca
 @pytest.mark.gpu
 @needs_tensor
 @pytest.mark.parametrize("tile", [str(spec.tile) for spec in SPECS if spec.dtype == "bfloat16"])
-def test_bfloat16_has_the_range_of_float32(tile: str, kernel_cache: Path) -> None:
+def test_bfloat16_has_the_range_of_float32(tile, kernel_cache):
     """A kernel that read its bits as float16 would give infinities and NaN."""
     import cupy
 

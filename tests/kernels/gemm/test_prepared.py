@@ -1,8 +1,5 @@
 """Prepared launches: their arguments and calls, and products that reuse them."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -14,7 +11,6 @@ from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.schedule.panels import PanelProblem
-from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.pinned import lock_matrix
 
 KERNELS = [
@@ -34,9 +30,7 @@ needs_bulk = needs(BULK)
 BULK_PANELS = {"tile_m": BULK.tile.m, "tile_n": BULK.tile.n, "tile_k": BULK.tile.k}
 
 
-def multiply(
-    pipeline: GpuPipeline, spec: KernelSpec, shape: tuple[int, int, int], seed: int, **options: Any
-) -> None:
+def multiply(pipeline, spec, shape, seed, **options):
     """One product of page-locked operands that the seed decides, against its reference."""
     m, n, k = shape
     a, b = make_matrix(m, k, spec.dtype, seed), make_matrix(k, n, spec.dtype, seed + 1)
@@ -49,9 +43,7 @@ def multiply(
 
 @pytest.mark.gpu
 @with_kernels
-def test_a_cached_plan_uses_the_operands_and_factors_of_each_product(
-    pipeline: GpuPipeline, spec: KernelSpec
-) -> None:
+def test_a_cached_plan_uses_the_operands_and_factors_of_each_product(pipeline, spec):
     shape = 1500, 700, 900
     for seed, factors in enumerate(((1, 0), (1, 0), (-2.5, 0), (0.5, 1.5), (1, 0), (0.5, 1.5))):
         alpha, beta = factors
@@ -60,9 +52,7 @@ def test_a_cached_plan_uses_the_operands_and_factors_of_each_product(
 
 @pytest.mark.gpu
 @with_kernels
-def test_other_plans_and_larger_buffers_in_between_change_nothing(
-    kernel_cache: Path, spec: KernelSpec
-) -> None:
+def test_other_plans_and_larger_buffers_in_between_change_nothing(kernel_cache, spec):
     pipeline = GpuPipeline(cache_dir=kernel_cache)
     try:
         small, other, large = (700, 300, 500), (333, 409, 1021), (3000, 2500, 800)
@@ -75,9 +65,7 @@ def test_other_plans_and_larger_buffers_in_between_change_nothing(
 @pytest.mark.gpu
 @with_kernels
 @pytest.mark.parametrize("shape", [(900, 5, 300), (900, 300, 7)], ids=str)
-def test_cached_launches_of_rows_too_short_to_be_aligned_are_right(
-    pipeline: GpuPipeline, spec: KernelSpec, shape: tuple[int, int, int]
-) -> None:
+def test_cached_launches_of_rows_too_short_to_be_aligned_are_right(pipeline, spec, shape):
     for seed in range(3):
         multiply(pipeline, spec, shape, seed)
 
@@ -85,7 +73,7 @@ def test_cached_launches_of_rows_too_short_to_be_aligned_are_right(
 @pytest.mark.gpu
 @needs_bulk
 @pytest.mark.parametrize("beta", [0.0, 0.5])
-def test_each_of_many_launches_finds_its_flags_cleared(kernel_cache: Path, beta: float) -> None:
+def test_each_of_many_launches_finds_its_flags_cleared(kernel_cache, beta):
     shape, limit = (197 * BULK.tile.m - 3, 256, 512), 3 << 19
     slots = list_devices()[0].sm_count
     problem = PanelProblem(*shape, 4, **BULK_PANELS, slots=slots, stream_k_tail=True)
@@ -100,9 +88,7 @@ def test_each_of_many_launches_finds_its_flags_cleared(kernel_cache: Path, beta:
 
 @pytest.mark.gpu
 @needs_bulk
-def test_without_memory_for_partial_sums_another_kernel_computes(
-    kernel_cache: Path,
-) -> None:
+def test_without_memory_for_partial_sums_another_kernel_computes(kernel_cache):
     import cupy
 
     shape = 130, 250, 3000  # few tiles and a long K: they are shared
@@ -121,7 +107,7 @@ def test_without_memory_for_partial_sums_another_kernel_computes(
 
 
 @pytest.mark.gpu
-def test_memory_that_is_no_longer_page_locked_is_staged(pipeline: GpuPipeline) -> None:
+def test_memory_that_is_no_longer_page_locked_is_staged(pipeline):
     spec = find_kernel("register", "float32")
     a, b = make_matrix(900, 400, "float32", 1), make_matrix(400, 500, "float32", 2)
     for _ in range(2):

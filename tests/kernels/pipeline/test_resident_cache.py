@@ -1,29 +1,25 @@
 """Resident operands: the least recently used leave first, and products are always right."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
 from tests.kernels.products import compute
-from tests.matrices import Array, assert_product, make_matrix, make_output, pin_copy
+from tests.matrices import assert_product, make_matrix, make_output, pin_copy
 from tests.rates import make_rates, plan_steps
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.resident_cache import Resident, ResidentCache
-from wavetrim.kernels.schedule.panels import Cut, PanelProblem
-from wavetrim.kernels.spec import KernelSpec
+from wavetrim.kernels.schedule.panels import PanelProblem
 
 MIB = 1 << 20
 
 
-def make_resident(size_bytes: int = 4 * MIB) -> Resident:
+def make_resident(size_bytes=4 * MIB):
     return Resident(Layout(0, 1, size_bytes // 4, size_bytes // 4, 4), size_bytes, object())
 
 
-def keep_all(residents: ResidentCache, keys: str) -> None:
+def keep_all(residents, keys):
     """Keep residents of 4 MiB, in order."""
     for key in keys:
         residents.shrink(residents.limit_bytes - 4 * MIB)
@@ -53,7 +49,7 @@ def test_a_forgotten_resident_lives_on_for_its_user_only():
     assert (residents.size_bytes, residents.count().evictions) == (0, 0)
 
 
-def find_resident_cut(spec: KernelSpec, c: Array, a: Array) -> Cut:
+def find_resident_cut(spec, c, a):
     """How C = A·B is cut where B is resident."""
     tile, k = spec.tile, a.shape[1]
     problem = PanelProblem(
@@ -64,13 +60,11 @@ def find_resident_cut(spec: KernelSpec, c: Array, a: Array) -> Cut:
     return plan_steps(problem, make_rates(problem), 1 << 36).cut
 
 
-def lie_in(memory: str) -> Callable[[Array], Array]:
+def lie_in(memory):
     return pin_copy if memory == "pinned" else np.asarray
 
 
-def multiply_here(
-    pipeline: GpuPipeline, spec: KernelSpec, a: Array, b: Array, key: str, **how: Any
-) -> Array:
+def multiply_here(pipeline, spec, a, b, key, **how):
     """A·B with a resident B, while B in host memory is wrong."""
     assert key in pipeline.residents
     c = how.pop("c", None)

@@ -8,9 +8,7 @@ import ctypes
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,14 +18,12 @@ from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import CommandKind, pack_arguments
 from wavetrim.kernels.pipeline.submission import Binding
 from wavetrim.kernels.transfer import native_stage
-from wavetrim.kernels.transfer.copies import PendingCopy
 from wavetrim.kernels.transfer.host_library import open_copiers
 from wavetrim.kernels.transfer.native_stage import CopyRequest, NativeStage
-from wavetrim.native.pool import ThreadPool
 
 SHAPES = ((1, 1), (3, 5), (1, 1_100_001), (2_100_000, 1), (1031, 1033), (3, 700_001))
 
-LAYOUTS: dict[str, Callable[[Any], Any]] = {
+LAYOUTS = {
     "rows": np.ascontiguousarray,
     "columns": np.asfortranarray,
     "back": lambda matrix: np.ascontiguousarray(matrix[::-1])[::-1],
@@ -38,16 +34,16 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 class HostMemory:
     """Memory for slabs without CUDA."""
 
-    def __init__(self) -> None:
-        self.allocated: dict[int, Any] = {}
+    def __init__(self):
+        self.allocated = {}
 
-    def allocate(self, size_bytes: int) -> int:
+    def allocate(self, size_bytes):
         """Address of new memory."""
         memory = np.empty(size_bytes, np.uint8)
         self.allocated[memory.ctypes.data] = memory
         return memory.ctypes.data
 
-    def free(self, address: int) -> None:
+    def free(self, address):
         """Free it."""
         del self.allocated[address]
 
@@ -61,7 +57,7 @@ class Stream:
 class Event:
     """An event of the driver."""
 
-    def __init__(self, driver: ctypes.CDLL) -> None:
+    def __init__(self, driver):
         self._memory = ctypes.c_void_p()
         driver.cuEventCreate(ctypes.byref(self._memory), 2)
         self.ptr = self._memory.value
@@ -75,11 +71,11 @@ class Caller:
         driver: Makes events.
     """
 
-    def __init__(self, stage: NativeStage, driver: ctypes.CDLL) -> None:
+    def __init__(self, stage, driver):
         self._stage = stage
         self._driver = driver
 
-    def copy(self, matrix: Any, place: Layout, *, inwards: bool) -> None:
+    def copy(self, matrix, place, *, inwards):
         """Copy, and wait until the copy is over."""
         start, end = Event(self._driver), Event(self._driver)
         walk = self._stage.send(CopyRequest(matrix, place, inwards, None, start, end))
@@ -88,9 +84,7 @@ class Caller:
         self._stage.finish()
 
 
-def check(
-    caller: Caller, shape: tuple[int, int], pitch: int, layout: str, dtype: str = "float32"
-) -> None:
+def check(caller, shape, pitch, layout, dtype="float32"):
     """One matrix in, compared, and out again, compared, with padding on the device and without."""
     rows, columns = shape
     values = np.random.default_rng(rows).integers(0, 250, shape).astype(dtype)
@@ -107,7 +101,7 @@ def check(
         assert np.array_equal(back, source), (shape, pitch, layout)
 
 
-def check_parts(caller: Caller, widths: Sequence[int]) -> None:
+def check_parts(caller, widths):
     """Parts of a matrix, one beside the other: copies of each leave the others as they are."""
     rows, columns = 1216, sum(widths)
     source = np.random.default_rng(3).random((rows, columns), np.float32)
@@ -124,7 +118,7 @@ def check_parts(caller: Caller, widths: Sequence[int]) -> None:
     assert np.array_equal(back, source), widths
 
 
-def check_failure(stage: NativeStage, driver: ctypes.CDLL) -> None:
+def check_failure(stage, driver):
     """After a refusal by the driver every later copy fails, until the stage is abandoned."""
     matrix = np.ones((3, 5), np.float32)
     place = Layout(matrix.ctypes.data, 3, 5, 5, 4)
@@ -139,7 +133,7 @@ def check_failure(stage: NativeStage, driver: ctypes.CDLL) -> None:
     Caller(stage, driver).copy(matrix, place, inwards=True)
 
 
-def check_lost_context(stage: NativeStage, driver: ctypes.CDLL) -> None:
+def check_lost_context(stage, driver):
     """Where everything fails, nothing waits forever, not even for copies under way."""
     matrix = np.ones((1500, 1500), np.float32)
     device = np.zeros_like(matrix)
@@ -161,7 +155,7 @@ def check_lost_context(stage: NativeStage, driver: ctypes.CDLL) -> None:
         stage.finish()
 
 
-def check_dropping(stage: NativeStage, driver: ctypes.CDLL) -> None:
+def check_dropping(stage, driver):
     """Abandoned copies are done, begun or not; then the stage works again."""
     values = np.random.default_rng(1).random((3000, 1500), np.float32)
     device = np.zeros_like(values)
@@ -175,9 +169,7 @@ def check_dropping(stage: NativeStage, driver: ctypes.CDLL) -> None:
     assert np.array_equal(device, values)
 
 
-def send_out(
-    stage: NativeStage, driver: ctypes.CDLL, sizes: Sequence[int]
-) -> list[tuple[Any, Any, PendingCopy]]:
+def send_out(stage, driver, sizes):
     """Request copies of square matrices; returns each on the device, its target and its copy."""
     sent = []
     for value, size in enumerate(sizes):
@@ -189,7 +181,7 @@ def send_out(
     return sent
 
 
-def check_queue(stage: NativeStage, driver: ctypes.CDLL) -> None:
+def check_queue(stage, driver):
     """Transfers run ahead into the next matrices, and each matrix gets its own elements."""
     sent = send_out(stage, driver, [3, 1500, 700, 2500, 1, 1024, 1025, 2000] * 3)
     for device, matrix, walk in sent:
@@ -206,7 +198,7 @@ def check_queue(stage: NativeStage, driver: ctypes.CDLL) -> None:
     stage.finish()
 
 
-def check_queue_that_ends(stage: NativeStage, driver: ctypes.CDLL) -> None:
+def check_queue_that_ends(stage, driver):
     """After failed or dropped copies, slabs with transfers that ran ahead are reused."""
     for _ in range(5):
         driver.hold(1)
@@ -230,7 +222,7 @@ def check_queue_that_ends(stage: NativeStage, driver: ctypes.CDLL) -> None:
         assert all(walk.done() for _, _, walk in dropped)
 
 
-def check_closed(stage: NativeStage, walk: PendingCopy) -> None:
+def check_closed(stage, walk):
     """A closed stage and its copies refuse calls; closing again does nothing."""
     stage.close()
     for call in (stage.finish, stage.abandon, walk.done, walk.result):
@@ -238,7 +230,7 @@ def check_closed(stage: NativeStage, walk: PendingCopy) -> None:
             call()
 
 
-def check_commands(pool: ThreadPool, driver: ctypes.CDLL, columns: int) -> None:
+def check_commands(pool, driver, columns):
     """Commands in C: copies with and without padding, a launch, clearing, and a refusal."""
     source = np.random.default_rng(1).random((7, columns), np.float32)
     device = np.full((2, 7, 12), -1, np.float32)
@@ -269,10 +261,9 @@ def check_commands(pool: ThreadPool, driver: ctypes.CDLL, columns: int) -> None:
     ]
     words = np.array([(*one, *(0,) * (9 - len(one))) for one in commands], np.int64)
 
-    def run(*how: int) -> int:
+    def run(*how):
         address = ctypes.addressof(binding)
-        status: int = pool.library.run_commands(words.ctypes.data, len(words), address, *how)
-        return status
+        return pool.library.run_commands(words.ctypes.data, len(words), address, *how)
 
     assert run(1, 1) == 0
     assert np.array_equal(device[0, :6, :5], source[1:, 2:7])
@@ -289,7 +280,7 @@ def check_commands(pool: ThreadPool, driver: ctypes.CDLL, columns: int) -> None:
     driver.refuse(0)
 
 
-def check_no_memory(pool: ThreadPool) -> None:
+def check_no_memory(pool):
     """Without memory for slabs there is no stage."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native_stage, "_allocate_slabs", lambda _: refuse(2))
@@ -301,12 +292,12 @@ class Refusal(Exception):
     """A status of the driver."""
 
 
-def refuse(status: int) -> None:
+def refuse(status):
     """Raise in place of CuPy's exception."""
     raise Refusal(status)
 
 
-def main() -> None:
+def main():
     """Run the checks."""
     driver = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
     memory = HostMemory()

@@ -12,7 +12,7 @@ from tests.native.c_library import build_library
 FOLDER = Path(__file__).parent
 
 
-def test_the_staging_check_passes(tmp_path: Path, kernel_cache: Path) -> None:
+def test_the_staging_check_passes(tmp_path, kernel_cache):
     source = shutil.copy(FOLDER / "lazy_driver.c", tmp_path / "libcuda.c")
     library = build_library(Path(source))
     driver = library.rename(tmp_path / "libcuda.so.1")

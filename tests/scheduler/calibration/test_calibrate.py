@@ -12,12 +12,11 @@ from wavetrim.scheduler.calibration.calibrate import CALIBRATION_SECONDS, calibr
 from wavetrim.scheduler.calibration.gpu import list_measured
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.problem import MEMORIES
-from wavetrim.scheduler.profile.machine import CpuModel
 from wavetrim.scheduler.profile.presets import PRESETS, describe_gpu
 from wavetrim.scheduler.profile.store import dump_profile, read_profile
 
 
-def check_cpu(cpu: CpuModel) -> None:
+def check_cpu(cpu):
     numbers = asdict(cpu)
     assert numbers.pop("source")
     assert numbers.pop("start_seconds") >= 0

@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
@@ -11,24 +10,24 @@ import pytest
 
 from wavetrim.kernels.transfer.pinned import is_pinned
 from wavetrim.scheduler.engine.arena import MappedSlabs
-from wavetrim.scheduler.engine.messages import Message, Operand
+from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.errors import SlabError
 
 MIB = 2**20
 
 
-def make_memory(size: int) -> int:
+def make_memory(size):
     fd = os.memfd_create("wavetrim-test")
     os.ftruncate(fd, size)
     return fd
 
 
-def count_mappings() -> int:
+def count_mappings():
     return Path("/proc/self/maps").read_text().count("memfd:wavetrim-test")
 
 
 @pytest.fixture
-def slabs() -> Iterator[MappedSlabs]:
+def slabs():
     slabs = MappedSlabs(device_index=None, send=lambda _: None)
     for slab_id in (1, 2):
         fd = make_memory(4 * MIB)
@@ -69,7 +68,7 @@ def test_a_slab_is_not_removed_while_a_part_of_a_matrix_is_in_use(slabs):
         slabs.locate(Operand(1, 0, 1, 1, "float32"))
 
 
-def fill_memory(size: int) -> int:
+def fill_memory(size):
     fd = make_memory(size)
     os.pwrite(fd, bytes(size), 0)
     return fd
@@ -77,7 +76,7 @@ def fill_memory(size: int) -> int:
 
 @pytest.mark.gpu
 def test_slabs_are_locked_in_their_order_and_matrices_in_them_are_pinned():
-    told: Queue[Message] = Queue()
+    told = Queue()
     slabs = MappedSlabs(device_index=0, send=told.put)
     for slab_id in (3, 1, 2):
         fd = fill_memory(64 * MIB)
@@ -92,7 +91,7 @@ def test_slabs_are_locked_in_their_order_and_matrices_in_them_are_pinned():
 
 @pytest.mark.gpu
 def test_a_removed_slab_is_unlocked_and_may_be_locked_again():
-    told: Queue[Message] = Queue()
+    told = Queue()
     slabs = MappedSlabs(device_index=0, send=told.put)
     fd = fill_memory(64 * MIB)
     for _ in range(3):  # the same pages can be locked again
@@ -129,7 +128,7 @@ def test_products_are_right_while_slabs_are_locked_and_removed():
     operand = slabs.locate(Operand(1, 0, 1000, 1000, "float32"), writable=True)
     operand[...] = 1
 
-    def churn() -> None:
+    def churn():
         for slab_id in range(2, 12):
             other = fill_memory(32 * MIB)
             slabs.add(slab_id, other, 32 * MIB)

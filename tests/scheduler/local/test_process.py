@@ -30,7 +30,7 @@ def test_several_threads_multiply_at_once():
         for m in (3, 40, 250, 301, 400, 5)
     ]
 
-    def multiply(index: int) -> bool:
+    def multiply(index):
         a, b = operands[index % len(operands)]
         return np.allclose(wavetrim.matmul(a, b), a @ b)
 

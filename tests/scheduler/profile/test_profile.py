@@ -1,7 +1,6 @@
 """Profiles: this machine's calibration first, then a preset, then an estimate."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,7 @@ from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.planning.gpu_rows import find_rate
 from wavetrim.scheduler.problem import MEMORIES
-from wavetrim.scheduler.profile.machine import JointLinks, KernelRate, MachineProfile
+from wavetrim.scheduler.profile.machine import KernelRate
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import (
     dump_profile,
@@ -34,16 +33,11 @@ H200 = DeviceInfo(
 )
 
 
-def find(
-    device: str | None = None,
-    devices: tuple[DeviceInfo, ...] = (),
-    directory: Path | None = None,
-    cpu_threads: int = 8,
-) -> MachineProfile:
+def find(device=None, devices=(), directory=None, cpu_threads=8):
     return find_profile(device, devices=devices, directory=directory, cpu_threads=cpu_threads)
 
 
-def measure(info: DeviceInfo | None = H200, joint: JointLinks | None = None) -> MachineProfile:
+def measure(info=H200, joint=None):
     """A calibration."""
     found = find(None, (info,) if info else ())
     key = read_key(info, 8)

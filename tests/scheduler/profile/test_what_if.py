@@ -13,13 +13,13 @@ from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem
 from wavetrim.scheduler.profile.corrections import NO_CORRECTIONS
-from wavetrim.scheduler.profile.machine import LEAST_MEMORY_BYTES, CpuModel
+from wavetrim.scheduler.profile.machine import LEAST_MEMORY_BYTES
 from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
 
 T4 = find("T4", cpu_threads=2)
 
 
-def find_seconds(cpu: CpuModel) -> list[float]:
+def find_seconds(cpu):
     """Seconds of a unit of all that the threads do together."""
     rates = (
         cpu.float32_gflops, cpu.float64_gflops, cpu.read_gbytes_per_second,

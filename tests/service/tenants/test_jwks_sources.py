@@ -14,7 +14,7 @@ from wavetrim.service.tenants.issuer_keys import IssuerKeys
 from wavetrim.service.tenants.jwks import JwksRefused, JwksSource
 
 
-def make_issuer(*kids: str) -> Issuer:
+def make_issuer(*kids):
     issuer = Issuer()
     for kid in kids:
         issuer.add(kid, "ES256")
@@ -50,7 +50,7 @@ def test_a_pipe_is_refused_and_a_link_to_a_file_is_not(tmp_path):
 
 
 def test_the_log_has_no_query_of_the_url(caplog):
-    async def read(place: str) -> None:
+    async def read(place):
         keys = IssuerKeys(JwksSource(place))
         await keys.start()
         await keys.stop()
