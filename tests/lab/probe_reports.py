@@ -2,18 +2,8 @@
 
 from tests.lab.reports import HARDWARE
 from wavetrim.kernels.timing.links import DIRECTIONS, MEMORIES, LockReading
-from wavetrim.kernels.timing.readings import (
-    CycleReading,
-    LinkReading,
-    MemoryReading,
-)
-from wavetrim.lab.probes import (
-    copies,
-    cpu_rows,
-    cycles,
-    transfers,
-    waves,
-)
+from wavetrim.kernels.timing.readings import CycleReading, LinkReading, MemoryReading
+from wavetrim.lab.probes import copies, cpu_rows, cycles, transfers, waves
 from wavetrim.lab.probes.staircase import KernelModel
 from wavetrim.scheduler.problem import GemmProblem
 

@@ -8,15 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.environment import ROOT
-from tests.lab.reports import (
-    HARDWARE,
-    list_reports,
-    multiply_squares,
-)
+from tests.lab.reports import HARDWARE, list_reports, multiply_squares
 from tests.processes import run_python
-from wavetrim.lab.experiments import (
-    mulmat,
-)
+from wavetrim.lab.experiments import mulmat
 from wavetrim.lab.experiments.operands import pad_matrix
 from wavetrim.lab.experiments.reference import TABLE_10, TILE_WIDTHS
 from wavetrim.lab.reports.report import write_report

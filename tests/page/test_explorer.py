@@ -10,14 +10,7 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 
-from tests.browsers import (
-    SHOWN,
-    find_barriers,
-    go,
-    read_picture,
-    show,
-    show_anew,
-)
+from tests.browsers import SHOWN, find_barriers, go, read_picture, show, show_anew
 from tests.page.explorer import (
     FILE,
     MEASURED,

@@ -9,13 +9,7 @@ from tests.browsers import SHOWN, find_barriers, go, show, show_anew
 from tests.environment import clear_environment
 from tests.host_gpus import write_sitecustomize
 from tests.matrices import make_matrix
-from tests.page.explorer import (
-    AREAS,
-    change,
-    find_invalid,
-    read_problem,
-    read_shown,
-)
+from tests.page.explorer import AREAS, change, find_invalid, read_problem, read_shown
 
 ROWS = "m=16384&n=16384&k=16384&dtype=float32&memory=pinned&device=H200&threads=16"
 COLUMNS = "m=1024&n=30000&k=8192&dtype=float32&memory=pinned&device=T4&threads=16&gpus=4"

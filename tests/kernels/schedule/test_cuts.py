@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 
 from tests.kernels.schedule.plans import build_problems
 from tests.rates import make_rates
-from wavetrim.kernels.schedule.cuts import (
-    Rates,
-    find_bound,
-    find_fastest,
-    list_cuts,
-    time_cut,
-)
+from wavetrim.kernels.schedule.cuts import Rates, find_bound, find_fastest, list_cuts, time_cut
 from wavetrim.kernels.schedule.panels import Cut, PanelProblem, take_whole
 from wavetrim.kernels.schedule.steps import cut_steps
 
