@@ -18,7 +18,6 @@ class BadCallers(Fault):
     told = "callers stall in a head and a body, trickle, vanish and half-close"
 
     def strike(self, chance):
-        """Let them in, for a while."""
         content = encode_npy(np.ones((300, 300)))
         head = make_head("/v1/matrices", len(content))
         product = make_head("/v1/matmul", 2 * len(content)) + 2 * content
@@ -33,7 +32,6 @@ class BadCallers(Fault):
         trickle.join()
         for connection in stalled:
             connection.close()
-        return time.monotonic()
 
     def _send(self, content):
         connection = self.server.connect()

@@ -13,24 +13,18 @@ from tests.server import RunningServer
 
 
 class LockedDatabase(Fault):
-    """Another process has SQLite's lock.
-
-    Args:
-        seconds: For how long, at most. Writers wait for 10 s.
-    """
+    """Another process has SQLite's lock, for some seconds at most. Writers wait for 10 s."""
 
     def __init__(self, seconds):
         self.told = f"another process holds the database's lock for up to {seconds:g} s"
         self._seconds = seconds
 
     def strike(self, chance):
-        """Take the lock, and give it back."""
         path = self.server.data_dir / "wavetrim.db"
         with closing(sqlite3.connect(path, isolation_level=None, timeout=30)) as other:
             other.execute("BEGIN EXCLUSIVE")
             time.sleep(chance.uniform(self._seconds / 2, self._seconds))
             other.execute("ROLLBACK")
-        return time.monotonic()
 
 
 class RestartedDatabase(Fault):
@@ -40,16 +34,13 @@ class RestartedDatabase(Fault):
     told = "PostgreSQL is stopped, in good order or at once, and started again"
 
     def start(self, folder, stack):
-        """Start a server of its own."""
         self._postgres = stack.enter_context(running_postgres())
         return RunningServer(folder / "data", database_url=self._postgres.url)
 
     def strike(self, chance):
-        """Restart it."""
         self._postgres.stop(mode=chance.choice(("fast", "immediate")))
         time.sleep(chance.uniform(0, 1))
         self._postgres.start()
-        return time.monotonic()
 
 
 class RestoredDatabase(Fault):

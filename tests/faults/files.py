@@ -1,13 +1,12 @@
 """Files of the data folder that are changed, cut short or replaced while jobs need them."""
 
 import os
-import time
 
 import numpy as np
 
 from tests.faults.fault import Fault
 from tests.faults.load import SIZES
-from tests.server import RunningServer, encode_npy
+from tests.server import encode_npy
 
 
 def change(path, _foreign):
@@ -53,21 +52,15 @@ CHANGES = {
 class ChangedFiles(Fault):
     """An operand's file is changed under jobs that use it.
 
-    Args:
-        how: One of `CHANGES`.
-        mapped: Whether the engine reads the file itself, instead of a copy in the arena.
+    It is one of `CHANGES`. If mapped, the engine reads the file itself, not a copy in the arena.
     """
 
     reasons = frozenset({"storage"})
 
     def __init__(self, how, *, mapped=False):
         self.told = f"an operand's file is {how}{', which the engine reads' if mapped else ''}"
-        self._mapped = mapped
+        self.settings = {"arena_bytes": 0 if mapped else "256MiB"}
         self._change = CHANGES[how]
-
-    def start(self, folder, stack):
-        """Start it, without an arena where files are to be mapped."""
-        return RunningServer(folder / "data", arena_bytes=0 if self._mapped else "256MiB")
 
     def prepare(self):
         """Store an operand, and have several jobs use it."""
@@ -85,10 +78,8 @@ class ChangedFiles(Fault):
             self.ledger.add_job(answer.json()["id"], product)
 
     def strike(self, chance):
-        """Change it."""
         path = self.server.data_dir / "matrices" / f"{self._operand}.npy"
         self._change(path, self._foreign)
-        return time.monotonic()
 
     def amend(self):
         """Remove the operand, when the jobs have ended; nothing else was read or written."""

@@ -28,9 +28,8 @@ class Outcome:
         lost: Those of them that nobody knows any more, or that never end.
         doubled: Jobs and matrices that nobody asked for.
         damaged: Wrong bytes, in an answer or in a file.
-        unexplained: Answers that say neither success nor why not, and failures without a reason
-            that the fault explains.
-        failed: Jobs that failed with their reason.
+        unexplained: Answers that say neither success nor why not, and failures that the fault does
+            not explain.
         notes: Each of these in words.
         seconds: From the fault's end to a product that was asked for after it.
     """
@@ -52,9 +51,6 @@ class Outcome:
 
 class Ledger:
     """What was asked of a service, with the bytes that are right. Thread-safe while it is filled.
-
-    Args:
-        server: The service.
 
     Attributes:
         operands: The stored matrices that jobs multiply, by id.
@@ -105,13 +101,8 @@ class Ledger:
             self.outcome.note(what, words)
 
     def settle(self, reasons):
-        """Wait until all jobs have ended, and look at all that is stored.
-
-        Args:
-            reasons: Why jobs may have failed: kinds of errors. With any, those that wait for their
-                results may have failed, too.
-        """
-        reasons |= {"operand"} if reasons else set()
+        """Wait until all jobs have ended, for some by these reasons; look at all that is stored."""
+        reasons |= {"operand"} if reasons else set()  # those that wait for their results
         results = {}
         end = time.monotonic() + SETTLE_SECONDS
         for job_id, product in self.jobs.items():

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -40,18 +41,15 @@ class FullDisk(Fault):
     reasons = frozenset({"storage"})
 
     def start(self, folder, stack):
-        """Start it on a small file system."""
         self._disk = stack.enter_context(mounted_tmpfs("48m"))
         stack.callback(shutil.copy, self._disk / "data.log", folder)
         return RunningServer(self._disk / "data", reserve_bytes=0)
 
     def strike(self, chance):
-        """Fill it, and make room again."""
         ballast = self._disk / "ballast"
         fill(ballast)
         time.sleep(chance.uniform(0.2, 1.5))
         ballast.unlink()
-        return time.monotonic()
 
 
 def fill(path):
@@ -69,12 +67,9 @@ class FullArena(Fault):
 
     told = "the arena is full of what cannot leave it"
 
-    def start(self, folder, stack):
-        """Start it with a small arena."""
-        return RunningServer(folder / "data", arena_bytes="16MiB", arena_slab_bytes=2 * _MIB)
+    settings = MappingProxyType({"arena_bytes": "16MiB", "arena_slab_bytes": 2 * _MIB})
 
     def strike(self, chance):
-        """Fill it, and remove what fills it."""
         content = encode_npy(np.ones((256, 1024)))
         kept = []
         while True:
@@ -86,7 +81,6 @@ class FullArena(Fault):
         time.sleep(chance.uniform(0.2, 1.0))
         for matrix_id in kept:
             self.server.client.delete(f"/v1/matrices/{matrix_id}").raise_for_status()
-        return time.monotonic()
 
 
 class FullSharedMemory(Fault):
@@ -96,18 +90,15 @@ class FullSharedMemory(Fault):
     told = "/dev/shm is full"
 
     def start(self, folder, stack):
-        """Start it where that is so."""
         tried = subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True)
         if tried.returncode != 0:
             pytest.skip(f"no mounts of its own are allowed here: {tried.stderr.decode().strip()}")
         return RunningServer(folder / "data", prefix=_FULL_SHARED_MEMORY)
 
     def strike(self, chance):
-        """It is so already."""
         shared = Path(f"/proc/{self.server.process.pid}/root/dev/shm")
         assert (shared / "full").stat().st_size == 65536
         assert os.statvfs(shared).f_bavail == 0, "it is not full"
-        return time.monotonic()
 
 
 class FewDescriptors(Fault):
@@ -115,19 +106,15 @@ class FewDescriptors(Fault):
 
     told = "64 descriptors, and 100 connections that say nothing"
 
-    def start(self, folder, stack):
-        """Start it so."""
-        return RunningServer(folder / "data", prefix=FEW_DESCRIPTORS)
+    settings = MappingProxyType({"prefix": FEW_DESCRIPTORS})
 
     def strike(self, chance):
-        """Open them, and close them again."""
         with ExitStack() as stack:
             for _ in range(100):
                 with suppress(OSError):
                     where = ("127.0.0.1", self.server.port)
                     stack.enter_context(socket.create_connection(where, timeout=5))
             time.sleep(chance.uniform(0.2, 1.0))
-        return time.monotonic()
 
 
 class SmallGroup(Fault):
@@ -138,7 +125,6 @@ class SmallGroup(Fault):
     reasons = frozenset({"engine", "memory", "storage"})
 
     def start(self, folder, stack):
-        """Start it in the group."""
         prefix = stack.enter_context(memory_group(500 * _MIB)).prefix
         return RunningServer(folder / "data", prefix=prefix, arena_bytes="4GiB")
 
@@ -158,7 +144,6 @@ class SmallGroup(Fault):
                     self.ledger.note("damaged", "an answered product")
             elif answer.status_code not in (503, 507):
                 self.ledger.note("unexplained", f"{answer.status_code}: {answer.text}")
-        return time.monotonic()
 
     def _multiply(self, content):
         with open_http(self.server.url, timeout=120) as client:

@@ -64,13 +64,13 @@ class Load:
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="caller")
         ids = list(pairs)
         asked = (
-            *(lambda name=name: self._post_job(name) for name in (*ids, *reversed(ids), *ids)),
-            *(lambda name=name: self._post_chain(name) for name in ids),
-            lambda: self._post_list(ids),
-            *itertools.repeat(self._upload, 3),
-            *(lambda name=name: self._multiply(name) for name in ids[:2]),
+            *((self._post_job, name) for name in (*ids, *reversed(ids), *ids)),
+            *((self._post_chain, name) for name in ids),
+            (self._post_list, ids),
+            *itertools.repeat((self._upload,), 3),
+            *((self._multiply, name) for name in ids[:2]),
         )
-        self._calls = [self._pool.submit(call) for call in asked]
+        self._calls = [self._pool.submit(*call) for call in asked]
 
     def join(self):
         """Wait until every caller has been answered."""
@@ -121,23 +121,19 @@ class Load:
 
     def _ask(self, call):
         """Ask until there is an answer; None where that is a refusal."""
-        with open_http(self._ledger.server.url, timeout=30) as client:
-            return self._ask_with(client, call)
-
-    def _ask_with(self, client, call):
         end = time.monotonic() + PATIENCE_SECONDS
         last = "nothing"
         while time.monotonic() < end:
             try:
-                answer = call(client)
+                with open_http(self._ledger.server.url, timeout=30) as client:
+                    answer = call(client)
             except httpx.TransportError as error:
                 last = repr(error)
             else:
                 if answer.is_success:
                     return answer
                 last = answer.text
-                problem = read_problem(answer)
-                if problem is None or answer.status_code not in (*_REFUSALS, 429, 503):
+                if not is_problem(answer) or answer.status_code not in (*_REFUSALS, 429, 503):
                     self._ledger.note("unexplained", f"{answer.status_code}: {last}")
                     return None
                 if answer.status_code in _REFUSALS:
@@ -147,12 +143,10 @@ class Load:
         return None
 
 
-def read_problem(answer):
-    """The problem document that an answer is; None where it is none."""
-    if answer.headers.get("Content-Type") != "application/problem+json":
-        return None
-    problem = answer.json()
-    return problem if problem.get("detail") else None
+def is_problem(answer):
+    """Whether an answer is a problem document with words."""
+    kind = answer.headers.get("Content-Type")
+    return kind == "application/problem+json" and bool(answer.json().get("detail"))
 
 
 def wait_recovered(ledger, name, pair):

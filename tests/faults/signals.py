@@ -10,13 +10,7 @@ from tests.processes import list_children
 
 
 class Signals(Fault):
-    """SIGKILL, or SIGSTOP and some time later SIGCONT or SIGKILL.
-
-    Args:
-        *targets: "engine", "service".
-        stops: Whether they are stopped first.
-        kills: Whether they are killed.
-    """
+    """SIGKILL, or SIGSTOP and some time later SIGCONT or SIGKILL, of "engine" or "service"."""
 
     def __init__(self, *targets, stops, kills):
         self._targets = targets
@@ -36,7 +30,7 @@ class Signals(Fault):
                 names = list(pids)
                 chance.shuffle(names)
                 send(signal.SIGCONT, [pids[name] for name in names])
-                return time.monotonic()
+                return None
         targets = list(self._targets)
         chance.shuffle(targets)
         for target in targets:
@@ -65,9 +59,7 @@ class EngineHangs(Fault):
     told = "SIGSTOP of the engine, which nobody continues"
 
     def strike(self, chance):
-        """Stop it; the service is to notice."""
         send(signal.SIGSTOP, list_children(self.server.process.pid)[:1])
-        return time.monotonic()
 
 
 def send(number, pids):

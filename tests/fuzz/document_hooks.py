@@ -37,7 +37,6 @@ for _media_type in ("application/x-npy", "application/octet-stream"):
 @schemathesis.hook
 def before_call(context, case, kwargs):
     """Lets most documents that are valid name matrices that there are."""
-    del context, kwargs
     body = case.body
     is_valid = case.meta is not None and case.meta.generation.mode.is_positive
     if not is_valid or not isinstance(body, dict) or len(repr(body)) % 5 == 0:

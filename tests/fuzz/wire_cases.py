@@ -2,15 +2,9 @@
 
 import random
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from tests.fuzz.watched import AUTHORIZED, NEVER
 from tests.fuzz.wire_requests import Request, draw_request, format_request, plant_request
-
-Way = Literal["tcp", "tls", "unix", "lease"]
-
-End = Literal["half-close", "wait", "reset"]
-"""Behind the last byte: shut the sending direction, or do nothing, or break off."""
 
 MAYBE = "maybe-"
 """The id of a planted request begins so where a mutation may have made it a real one."""
@@ -21,20 +15,19 @@ class Case:
     """One connection.
 
     Attributes:
-        number: With the seed, what it was drawn from.
         way: Where it goes: "tcp", "tls", "unix", or "lease", the socket that hands out leases.
         pieces: What is sent, one after the other.
         pauses: How long is waited behind each of them, in seconds.
-        end: What happens behind the last byte.
+        end: Behind the last byte: "half-close" shuts the sending direction, "wait" does nothing,
+            and "reset" breaks off.
         requests: What is asked, if all of it is well-formed.
         reads_slowly: Whether answers are read a little at a time.
     """
 
-    number: int
-    way: Way
+    way: str
     pieces: tuple[bytes, ...]
     pauses: tuple[float, ...]
-    end: End
+    end: str
     requests: tuple[Request, ...] | None = None
     reads_slowly: bool = False
 
@@ -45,13 +38,7 @@ class Case:
 
 
 def draw_case(seed, number, matrices):
-    """A connection's bytes.
-
-    Args:
-        seed: Of the run.
-        number: Of the connection.
-        matrices: Stored matrices, whose ids have the same length in every run.
-    """
+    """A connection's bytes: the ids of stored matrices have the same length in every run."""
     source = random.Random(f"{seed}:{number}")
     kind = source.choices(
         [_draw_valid, _draw_mutated, _draw_conflict, _draw_garbage, _draw_lease], [40, 38, 10, 8, 4]
@@ -64,17 +51,21 @@ def draw_heavy_case(seed, number, matrices, *, way):
     source = random.Random(f"{seed}:{number}")
     count = source.choice([1, 1, 2])
     requests = [draw_request(source, f"r{number}.{i}", matrices, heavy=True) for i in range(count)]
-    content = b"".join(
-        format_request(source, request, closes=request is requests[-1]) for request in requests
-    )
+    content = _format_all(source, requests, closes=True)
     reads_slowly = source.random() < 0.2
     if source.random() < 0.7:
-        whole = Case(number, way, (content,), (), "wait", tuple(requests))
-        return replace(_cut(source, whole), reads_slowly=reads_slowly)
-    # All was sent by some who vanish, and the answer may have begun.
-    content = content[: source.choice([len(content), source.randint(1, len(content))])]
-    case = _cut(source, Case(number, way, (content,), (), "reset"))
-    return replace(case, pauses=(*case.pauses[:-1], source.choice([0.0, 0.001, 0.02])))
+        case = replace(_cut(source, content, "wait", requests), reads_slowly=reads_slowly)
+    else:  # all was sent by some who vanish, and the answer may have begun
+        content = content[: source.choice([len(content), source.randint(1, len(content))])]
+        case = _cut(source, content, "reset")
+        case = replace(case, pauses=(*case.pauses[:-1], source.choice([0.0, 0.001, 0.02])))
+    return replace(case, way=way)
+
+
+def _format_all(source, requests, *, closes):
+    """Requests one behind the other, of which the last may ask for the connection's end."""
+    last = requests[-1] if closes else None
+    return b"".join(format_request(source, one, closes=one is last) for one in requests)
 
 
 def _draw_valid(source, number, matrices):
@@ -83,34 +74,26 @@ def _draw_valid(source, number, matrices):
     requests = [draw_request(source, f"r{number}.{i}", matrices) for i in range(count)]
     end = source.choices(["half-close", "wait"], [3, 7])[0]
     # Who waits asks for the end, but for a few, who wait for the server to close.
-    closes = end == "wait" and source.random() < 0.95
-    content = b"".join(
-        format_request(source, request, closes=closes and request is requests[-1])
-        for request in requests
-    )
-    return _cut(source, Case(number, _draw_way(source), (content,), (), end, tuple(requests)))
+    content = _format_all(source, requests, closes=end == "wait" and source.random() < 0.95)
+    return _cut(source, content, end, requests)
 
 
 def _draw_mutated(source, number, matrices):
     """Such requests with some bytes changed."""
-    requests = [
-        request
-        for i in range(source.choice([1, 2, 3]))
-        if (request := draw_request(source, f"r{number}.{i}", matrices)).method != "HEAD"
-    ]
-    content = b"".join(format_request(source, request) for request in requests)
+    count = source.choice([1, 2, 3])
+    requests = [draw_request(source, f"r{number}.{i}", matrices) for i in range(count)]
+    requests = [request for request in requests if request.method != "HEAD"]
+    content = _format_all(source, requests, closes=False)
     content = content.replace(NEVER.encode(), MAYBE.encode())
     if source.random() < 0.5 or not requests:
         content += plant_request(f"{MAYBE}{number}")
     for _ in range(source.choice([1, 1, 2, 4, 8])):
         content = source.choice(_MUTATIONS)(source, content)
-    end = source.choices(["half-close", "wait", "reset"], [80, 10, 10])[0]
-    return _cut(source, Case(number, _draw_way(source), (content,), (), end))
+    return _cut(source, content, source.choices(["half-close", "wait", "reset"], [80, 10, 10])[0])
 
 
-def _draw_conflict(source, number, matrices):
+def _draw_conflict(source, number, _matrices):
     """A body whose length is told in two ways, with a request in what one of them leaves over."""
-    del matrices
     planted = plant_request(f"{NEVER}{number}")
     inner = source.choice([b"", b"x=1", b"5\r\nabcde\r\n"]) + source.choice([b"", b"0\r\n\r\n"])
     body = inner + planted
@@ -143,7 +126,7 @@ def _draw_conflict(source, number, matrices):
     fields += [("Content-Type", "application/json"), *source.choice(lengths)]
     head = "\r\n".join(f"{name}: {value}" for name, value in fields)
     content = f"POST /v1/jobs HTTP/1.1\r\n{head}\r\n\r\n".encode("latin-1") + body
-    return _cut(source, Case(number, _draw_way(source), (content,), (), "half-close"))
+    return _cut(source, content, "half-close")
 
 
 def _draw_garbage(source, number, matrices):
@@ -153,26 +136,19 @@ def _draw_garbage(source, number, matrices):
     request = draw_request(source, f"r{number}", matrices)
     if source.random() < 0.5 and request.method != "HEAD":
         content = format_request(source, request) + content
-    end = source.choices(["half-close", "wait"], [8, 2])[0]
-    return _cut(source, Case(number, _draw_way(source), (content,), (), end))
+    return _cut(source, content, source.choices(["half-close", "wait"], [8, 2])[0])
 
 
-def _draw_lease(source, number, matrices):
+def _draw_lease(source, _number, _matrices):
     """Packets on the socket of the leases."""
-    del matrices
     sizes = [source.choice([1, 43, 255, 256, 257, 5000]) for _ in range(source.choice([1, 1, 3]))]
     packets = tuple(bytes(source.choices(range(256), k=size)) for size in sizes)
     end = source.choices(["half-close", "reset"], [3, 1])[0]
-    return Case(number, "lease", packets, (0.0,) * len(packets), end)
+    return Case("lease", packets, (0.0,) * len(packets), end)
 
 
-def _draw_way(source):
-    return "unix" if source.random() < 0.3 else "tcp"
-
-
-def _cut(source, case):
+def _cut(source, content, end, requests=None):
     """Cuts what is sent into pieces, with pauses behind some of them."""
-    content = case.content
     if source.random() < 0.05 and len(content) < 2000:
         places = list(range(1, len(content)))
     else:
@@ -181,7 +157,8 @@ def _cut(source, case):
     begins, ends = [0, *places], [*places, len(content)]
     pieces = tuple(content[begin:end] for begin, end in zip(begins, ends, strict=True))
     pauses = tuple(source.choice([0.0, 0.0, 0.0, 0.001]) for _ in pieces)
-    return replace(case, pieces=pieces, pauses=pauses)
+    way = "unix" if source.random() < 0.3 else "tcp"
+    return Case(way, pieces, pauses, end, None if requests is None else tuple(requests))
 
 
 def _draw_slice(source, content):
