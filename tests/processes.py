@@ -66,14 +66,11 @@ def is_gone(pid):
 
 
 def wait_until(condition, seconds=20):
-    """Wait until a condition is true.
-
-    Raises:
-        AssertionError: It did not become true in time; a busy machine has more time.
-    """
+    """Wait until a condition is true, and return what it found; a busy machine has more time."""
     began = time.monotonic()
-    while not condition():
+    while not (found := condition()):
         limit, waited = allow(seconds), time.monotonic() - began
         assert waited < limit, f"it did not happen within {limit}"
         # To answer for its metrics takes a service 10 ms, so pauses grow.
         time.sleep(min(0.01 + waited / 10, 0.25))
+    return found

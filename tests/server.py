@@ -244,14 +244,12 @@ class RunningServer:
 
     def find_engine(self):
         """The engine's process, once there is one."""
-        found = []
 
         def look():
-            found[:] = list_children(self.process.pid)
-            return len(found) == 1
+            children = list_children(self.process.pid)
+            return children if len(children) == 1 else None
 
-        wait_until(look)
-        return found[0]
+        return wait_until(look)[0]
 
     @contextmanager
     def engine_stopped(self):

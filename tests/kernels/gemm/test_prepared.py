@@ -9,7 +9,6 @@ from tests.matrices import assert_product, make_matrix, make_output, pin_copy
 from tests.rates import RATES, plan_steps
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.device import list_devices
-from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.transfer.pinned import lock_matrix
 
@@ -52,14 +51,11 @@ def test_a_cached_plan_uses_the_operands_and_factors_of_each_product(pipeline, s
 
 @pytest.mark.gpu
 @with_kernels
-def test_other_plans_and_larger_buffers_in_between_change_nothing(kernel_cache, spec):
-    pipeline = GpuPipeline(cache_dir=kernel_cache)
-    try:
-        small, other, large = (700, 300, 500), (333, 409, 1021), (3000, 2500, 800)
-        for seed, shape in enumerate((small, other, small, large, small, other, large)):
-            multiply(pipeline, spec, shape, seed)
-    finally:
-        pipeline.close()
+def test_other_plans_and_larger_buffers_in_between_change_nothing(open_pipeline, spec):
+    pipeline = open_pipeline()
+    small, other, large = (700, 300, 500), (333, 409, 1021), (3000, 2500, 800)
+    for seed, shape in enumerate((small, other, small, large, small, other, large)):
+        multiply(pipeline, spec, shape, seed)
 
 
 @pytest.mark.gpu
@@ -73,28 +69,25 @@ def test_cached_launches_of_rows_too_short_to_be_aligned_are_right(pipeline, spe
 @pytest.mark.gpu
 @needs_bulk
 @pytest.mark.parametrize("beta", [0.0, 0.5])
-def test_each_of_many_launches_finds_its_flags_cleared(kernel_cache, beta):
+def test_each_of_many_launches_finds_its_flags_cleared(open_pipeline, beta):
     shape, limit = (197 * BULK.tile.m - 3, 256, 512), 3 << 19
     slots = list_devices()[0].sm_count
     problem = PanelProblem(*shape, 4, **BULK_PANELS, slots=slots, stream_k_tail=True)
     assert len(plan_steps(problem, RATES, limit).steps) > 128
-    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=limit)
-    try:
-        for seed in range(3):
-            multiply(pipeline, BULK, shape, seed, beta=beta)
-    finally:
-        pipeline.close()
+    pipeline = open_pipeline(gpu_memory_bytes=limit)
+    for seed in range(3):
+        multiply(pipeline, BULK, shape, seed, beta=beta)
 
 
 @pytest.mark.gpu
 @needs_bulk
-def test_without_memory_for_partial_sums_another_kernel_computes(kernel_cache):
+def test_without_memory_for_partial_sums_another_kernel_computes(open_pipeline):
     import cupy
 
     shape = 130, 250, 3000  # few tiles and a long K: they are shared
     pool = cupy.get_default_memory_pool()
     pool.free_all_blocks()
-    pipeline = GpuPipeline(cache_dir=kernel_cache)
+    pipeline = open_pipeline()
     try:
         pool.set_limit(size=max(1, pool.total_bytes()))
         multiply(pipeline, BULK, shape, 1)
@@ -103,7 +96,6 @@ def test_without_memory_for_partial_sums_another_kernel_computes(kernel_cache):
             multiply(pipeline, BULK, shape, seed)
     finally:
         pool.set_limit(size=0)
-        pipeline.close()
 
 
 @pytest.mark.gpu

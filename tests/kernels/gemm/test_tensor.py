@@ -196,20 +196,16 @@ def test_products_on_different_streams_do_not_disturb_each_other(seed, kernel_ca
 
 @pytest.mark.gpu
 @needs_tensor
-def test_the_pipeline_streams_a_product_through_the_tensor_kernel(kernel_cache):
-    from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+def test_the_pipeline_streams_a_product_through_the_tensor_kernel(open_pipeline):
 
     a, b = make_matrix(1100, 1000, "float32", 1), make_matrix(1000, 900, "float32", 2)
     before = make_matrix(1100, 900, "float32", 3)
     for limit in (16 << 20, 12 << 20, 3 << 20, 700 << 10, None):
-        pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=limit)
-        try:
-            for beta in (0.0, 2.0):
-                c = before.copy() if beta else make_output(1100, 900, "float32")
-                compute(pipeline, TENSOR, a, b, c, beta=beta)
-                assert_product(c, a, b, before, beta=beta)
-        finally:
-            pipeline.close()
+        pipeline = open_pipeline(gpu_memory_bytes=limit)
+        for beta in (0.0, 2.0):
+            c = before.copy() if beta else make_output(1100, 900, "float32")
+            compute(pipeline, TENSOR, a, b, c, beta=beta)
+            assert_product(c, a, b, before, beta=beta)
 
 
 @pytest.mark.gpu
@@ -218,8 +214,7 @@ def test_the_pipeline_streams_a_product_through_the_tensor_kernel(kernel_cache):
 @pytest.mark.parametrize(
     ("shape", "stretch", "steps_of_b"), [((4000, 300, 2000), 10.0, 1), ((2000, 4100, 2000), 1.0, 6)]
 )
-def test_an_infinity_in_b_reaches_every_panel(shape, stretch, steps_of_b, row, kernel_cache):
-    from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+def test_an_infinity_in_b_reaches_every_panel(shape, stretch, steps_of_b, row, open_pipeline):
 
     m, n, k = shape
     problem = PanelProblem(m, n, k, 4, 128, 128, 32, 7, TENSOR.term_item_bytes)
@@ -231,11 +226,8 @@ def test_an_infinity_in_b_reaches_every_panel(shape, stretch, steps_of_b, row, k
     a, b = make_matrix(m, k, "float32", 1), make_matrix(k, n, "float32", 2)
     b[row, 5] = np.inf
     c = make_output(m, n, "float32")
-    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=1 << 30)
-    try:
-        compute(pipeline, TENSOR, a, b, c, plan.cut, sms=7)
-    finally:
-        pipeline.close()
+    pipeline = open_pipeline(gpu_memory_bytes=1 << 30)
+    compute(pipeline, TENSOR, a, b, c, plan.cut, sms=7)
     np.testing.assert_array_equal(c[:, 5], np.where(a[:, row] > 0, np.inf, -np.inf))
     others = np.arange(n) != 5
     assert_product(c[:, others], a, np.ascontiguousarray(b[:, others]))

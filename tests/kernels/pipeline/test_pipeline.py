@@ -12,7 +12,6 @@ from tests.rates import RATES, find_cut, plan_steps
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import PipelineCancelled
 from wavetrim.kernels.pipeline.host_product import GpuHooks, HostProduct
-from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.team import Team, TeamPart
 from wavetrim.kernels.schedule.panels import Cut, PanelProblem
 
@@ -86,7 +85,7 @@ def test_strided_and_reversed_views_are_multiplied(pipeline):
 
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 @pytest.mark.parametrize("way", STREAMING)
-def test_products_larger_than_the_memory_stream_through_it(kernel_cache, way, beta):
+def test_products_larger_than_the_memory_stream_through_it(open_pipeline, way, beta):
     spec, (m, n, k) = find_kernel("register", "float32", "64x64"), (1100, 900, 1000)
     limit = STREAMING[way]
     sizes = plan_steps(PanelProblem(m, n, k, 4, 64, 64, 16, 132), RATES, limit).buffers
@@ -94,16 +93,13 @@ def test_products_larger_than_the_memory_stream_through_it(kernel_cache, way, be
     assert cut[way]
     a, b = draw(m, n, k, "float32")
     before = make_matrix(m, n, "float32", 3)
-    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=limit)
-    try:
-        for _ in range(2):  # the second call finds the buffers in use before
-            c = before.copy() if beta else make_output(m, n, "float32")
-            rows = []
-            compute(pipeline, spec, a, b, c, beta=beta, hooks=GpuHooks(rows.append))
-            assert_product(c, a, b, before, beta=beta)
-            assert sum(rows) == m
-    finally:
-        pipeline.close()
+    pipeline = open_pipeline(gpu_memory_bytes=limit)
+    for _ in range(2):  # the second call finds the buffers in use before
+        c = before.copy() if beta else make_output(m, n, "float32")
+        rows = []
+        compute(pipeline, spec, a, b, c, beta=beta, hooks=GpuHooks(rows.append))
+        assert_product(c, a, b, before, beta=beta)
+        assert sum(rows) == m
 
 
 @pytest.mark.parametrize("memory", ["pageable", "pinned"])
@@ -188,24 +184,21 @@ def test_alpha_zero_reads_neither_a_nor_b(pipeline):
     assert np.all(c == 0)
 
 
-def test_a_cancelled_product_ends_early_and_the_pipeline_goes_on(kernel_cache):
+def test_a_cancelled_product_ends_early_and_the_pipeline_goes_on(open_pipeline):
     spec = KERNELS[0]
     a, b = draw(4000, 3000, 2000, "float32")
-    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=32 << 20)
-    try:
-        rows = []
-        with pytest.raises(PipelineCancelled):
-            compute(
-                pipeline,
-                *(spec, a, b, make_output(4000, 3000, "float32")),
-                hooks=GpuHooks(rows.append, cancelled=lambda: bool(rows)),
-            )
-        assert 0 < sum(rows) < 4000
-        c = make_output(4000, 3000, "float32")
-        compute(pipeline, spec, a, b, c)
-        assert_product(c[:200], a[:200], b)
-    finally:
-        pipeline.close()
+    pipeline = open_pipeline(gpu_memory_bytes=32 << 20)
+    rows = []
+    with pytest.raises(PipelineCancelled):
+        compute(
+            pipeline,
+            *(spec, a, b, make_output(4000, 3000, "float32")),
+            hooks=GpuHooks(rows.append, cancelled=lambda: bool(rows)),
+        )
+    assert 0 < sum(rows) < 4000
+    c = make_output(4000, 3000, "float32")
+    compute(pipeline, spec, a, b, c)
+    assert_product(c[:200], a[:200], b)
 
 
 def test_an_error_of_the_caller_leaves_the_pipeline_usable(pipeline):
@@ -221,12 +214,12 @@ def test_an_error_of_the_caller_leaves_the_pipeline_usable(pipeline):
     assert_product(c, a, b)
 
 
-def test_panels_shrink_to_the_memory_that_others_leave_free(kernel_cache):
+def test_panels_shrink_to_the_memory_that_others_leave_free(open_pipeline):
     import cupy
 
     a, b = draw(3000, 3000, 3000, "float32")
     c = make_output(3000, 3000, "float32")
-    pipeline = GpuPipeline(cache_dir=kernel_cache)
+    pipeline = open_pipeline()
     others = []
     try:
         compute(pipeline, KERNELS[0], a[:8], b[:, :8].copy(), c[:8, :8])  # loads modules
@@ -235,7 +228,6 @@ def test_panels_shrink_to_the_memory_that_others_leave_free(kernel_cache):
         assert_product(c, a, b)
     finally:
         others.clear()  # or a traceback would keep the memory
-        pipeline.close()
 
 
 def test_concurrent_callers_take_turns(pipeline):
@@ -277,14 +269,13 @@ def test_the_rows_of_a_small_pageable_product_are_final_when_reported(pipeline):
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_without_a_c_library_cuda_copies_pageable_memory(kernel_cache, monkeypatch, order):
+def test_without_a_c_library_cuda_copies_pageable_memory(open_pipeline, monkeypatch, order):
     monkeypatch.setattr(
         "wavetrim.kernels.pipeline.pipeline.open_copiers", lambda *_args, **_names: None
     )
     monkeypatch.setattr("wavetrim.kernels.transfer.transfers._PACKED_BYTES", 1 << 20)  # in pieces
-    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=STREAMING["rows"])
+    pipeline = open_pipeline(gpu_memory_bytes=STREAMING["rows"])
     a, b = (np.asarray(matrix, order=order) for matrix in draw(1100, 900, 1000, "float32"))
     c = np.asarray(make_output(1100, 900, "float32"), order=order)
     compute(pipeline, find_kernel("cublas", "float32"), a, b, c)
     assert_product(c, a, b)
-    pipeline.close()

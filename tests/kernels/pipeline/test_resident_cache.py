@@ -8,7 +8,6 @@ from tests.matrices import assert_product, make_matrix, make_output, pin_copy
 from tests.rates import make_rates, plan_steps
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.gemm.operands import Layout
-from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.resident_cache import Resident, ResidentCache
 from wavetrim.kernels.schedule.panels import PanelProblem
 
@@ -154,27 +153,24 @@ def test_a_forgotten_b_is_copied_in_again(pipeline):
 @pytest.mark.gpu
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 @pytest.mark.parametrize("limit", [16 * MIB, 6 * MIB])
-def test_residents_and_buffers_stay_within_the_memory_together(kernel_cache, limit, beta):
+def test_residents_and_buffers_stay_within_the_memory_together(open_pipeline, limit, beta):
     spec, (m, n, k) = find_kernel("register", "float32", "64x64"), (1100, 700, 600)
-    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=limit, resident_share=0.5)
+    pipeline = open_pipeline(gpu_memory_bytes=limit, resident_share=0.5)
     operands = [make_matrix(k, n, "float32", seed) for seed in range(9)]
     a, before = make_matrix(m, k, "float32", 50), make_matrix(m, n, "float32", 51)
-    try:
-        for number in (*range(9), 0, 8):
-            b, key = operands[number], str(number)
-            assert pipeline.keep(key, b)
-            c = before.copy() if beta else make_output(m, n, "float32")
-            multiply_here(pipeline, spec, a, b, key, c=c, beta=beta)
-            assert_product(c, a, b, before, beta=beta)
-            assert pipeline.residents.size_bytes <= limit // 2
-            assert pipeline.residents.size_bytes + pipeline.memory.size_bytes <= limit
-        counts = pipeline.residents.count()
-        assert counts.evictions > 0
-        assert counts.fetches >= 10
-        assert not pipeline.keep("too large", make_matrix(3000, 700, "float32", 61))
-        wide_a, c = make_matrix(4000, k, "float32", 60), make_output(4000, n, "float32")
-        compute(pipeline, spec, wide_a, operands[3], c)  # buffers first
-        assert_product(c, wide_a, operands[3])
+    for number in (*range(9), 0, 8):
+        b, key = operands[number], str(number)
+        assert pipeline.keep(key, b)
+        c = before.copy() if beta else make_output(m, n, "float32")
+        multiply_here(pipeline, spec, a, b, key, c=c, beta=beta)
+        assert_product(c, a, b, before, beta=beta)
+        assert pipeline.residents.size_bytes <= limit // 2
         assert pipeline.residents.size_bytes + pipeline.memory.size_bytes <= limit
-    finally:
-        pipeline.close()
+    counts = pipeline.residents.count()
+    assert counts.evictions > 0
+    assert counts.fetches >= 10
+    assert not pipeline.keep("too large", make_matrix(3000, 700, "float32", 61))
+    wide_a, c = make_matrix(4000, k, "float32", 60), make_output(4000, n, "float32")
+    compute(pipeline, spec, wide_a, operands[3], c)  # buffers first
+    assert_product(c, wide_a, operands[3])
+    assert pipeline.residents.size_bytes + pipeline.memory.size_bytes <= limit

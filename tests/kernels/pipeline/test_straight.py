@@ -10,7 +10,6 @@ from tests.kernels.products import compute
 from tests.matrices import make_matrix, pin_copy
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure
-from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.transfer.pinned import pin_matrix
 
 pytestmark = pytest.mark.gpu
@@ -28,10 +27,8 @@ def draw(seed, dtype="float32", memory="pinned"):
 
 
 @pytest.fixture
-def own_pipeline(kernel_cache):
-    pipeline = GpuPipeline(cache_dir=kernel_cache)
-    yield pipeline
-    pipeline.close()
+def own_pipeline(open_pipeline):
+    return open_pipeline()
 
 
 def find(pipeline, *, dtype="float32", alpha=1.0, beta=0.0):
@@ -103,10 +100,9 @@ def test_other_operands_are_left_to_the_pipeline(pipeline, lend):
     assert np.array_equal(c, before, equal_nan=True)
 
 
-def test_with_too_little_device_memory_it_is_left_to_the_pipeline(kernel_cache):
-    small = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=1 << 20)
+def test_with_too_little_device_memory_it_is_left_to_the_pipeline(open_pipeline):
+    small = open_pipeline(gpu_memory_bytes=1 << 20)
     assert not find(small).run(*draw(1))
-    small.close()
 
 
 def test_after_a_failure_the_gpu_can_be_used_again(own_pipeline, monkeypatch):

@@ -10,7 +10,6 @@ from tests.kernels.products import compute
 from tests.matrices import assert_product, make_matrix, pin_copy
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure, OperandError
-from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.transfer.pinned import (
     is_pinned,
     locate,
@@ -114,17 +113,14 @@ def test_pinned_and_pageable_operands_may_be_mixed(pipeline, shape, pinned):
 
 
 @pytest.mark.parametrize("limit", [12 << 20, 3 << 20, 700 << 10])
-def test_pinned_matrices_larger_than_the_memory_stream(limit, kernel_cache):
+def test_pinned_matrices_larger_than_the_memory_stream(limit, open_pipeline):
     a, b = make_matrix(1100, 1000, "float32", 1), make_matrix(1000, 900, "float32", 2)
     c = pin_matrix(1100, 900, "float32")
-    streaming = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=limit)
-    try:
-        for _ in range(3):
-            c.fill(np.nan)
-            compute(streaming, SPEC, pin_copy(a), pin_copy(b), c)
-            assert_product(c, a, b)
-    finally:
-        streaming.close()
+    streaming = open_pipeline(gpu_memory_bytes=limit)
+    for _ in range(3):
+        c.fill(np.nan)
+        compute(streaming, SPEC, pin_copy(a), pin_copy(b), c)
+        assert_product(c, a, b)
 
 
 def test_only_the_result_within_a_pinned_matrix_is_written(pipeline):

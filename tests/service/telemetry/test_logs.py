@@ -23,15 +23,12 @@ server = make_server_fixture(variables={"TZ": "Asia/Kolkata"}, log_format="json"
 
 def find_lines(server, **fields):
     """The objects in the log that have these fields, once there are any."""
-    found = []
 
     def look():
         told = [json.loads(line) for line in server.read_log().splitlines()]
-        found[:] = [line for line in told if fields.items() <= line.items()]
-        return bool(found)
+        return [line for line in told if fields.items() <= line.items()]
 
-    wait_until(look)
-    return found
+    return wait_until(look)
 
 
 def test_where_it_serves_is_a_line_of_the_log(server):

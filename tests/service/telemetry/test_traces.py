@@ -47,13 +47,12 @@ class Collector(ThreadingHTTPServer):
 
     def find(self, trace, count):
         """The spans of a trace by name, once this number has come."""
-        found = []
 
         def look():
-            found[:] = [span for span in self.spans if span.trace_id.hex() == trace]
-            return len(found) >= count
+            found = [span for span in self.spans if span.trace_id.hex() == trace]
+            return found if len(found) >= count else None
 
-        wait_until(look)
+        found = wait_until(look)
         assert len(found) == count, [span.name for span in found]
         return {span.name: span for span in found}
 
