@@ -80,6 +80,30 @@ def go(page, script):
     page.wait(f"location.hash !== {before!r} && {SHOWN}")
 
 
+def read(page, selector):
+    """The text of an element."""
+    return page.run(f"document.querySelector({json.dumps(selector)}).textContent")
+
+
+def read_all(page, selector):
+    """The texts of all such elements."""
+    found = f"[...document.querySelectorAll({json.dumps(selector)})]"
+    return page.run(f"{found}.map((one) => one.textContent)")
+
+
+def count(page, selector):
+    """How many such elements there are."""
+    return page.run(f"document.querySelectorAll({json.dumps(selector)}).length")
+
+
+def expect_accessible(page, url, *, width, dark):
+    """Assert that axe finds nothing in a page that fits its window."""
+    page.resize(width, 900, dark=dark)
+    show_anew(page, url)
+    assert page.run("document.documentElement.scrollWidth") == width
+    assert find_barriers(page) == []
+
+
 def find_barriers(page):
     """Serious accessibility problems that axe finds in the page, with their elements."""
     page.run(f"{AXE.read_text(encoding='utf-8')}; null")

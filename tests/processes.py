@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
@@ -36,6 +37,25 @@ def run_benchmark(name, out, *arguments, **variables):
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
+
+
+@contextmanager
+def running(command, log, answers):
+    """Run a program until the block ends, which begins once `answers()` is true."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+    def is_there():
+        assert process.poll() is None, log.read_text()
+        with suppress(OSError):
+            return answers()
+
+    try:
+        wait_until(is_there)
+        yield
+    finally:
+        process.terminate()
+        process.wait(20)
 
 
 def list_children(pid):

@@ -3,14 +3,13 @@
 import contextlib
 import json
 import shutil
-import subprocess
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass
 
 import yaml
 
-from tests.processes import wait_until
+from tests.processes import running
 from tests.server import ROOT, find_free_port
 
 FOLDER = ROOT / "deploy" / "prometheus"
@@ -19,11 +18,7 @@ SCRAPE_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class Prometheus:
-    """A started Prometheus.
-
-    Attributes:
-        url: Its address.
-    """
+    """A started Prometheus, by its address."""
 
     url: str
 
@@ -52,25 +47,10 @@ def run_prometheus(folder, target):
     (folder / "prometheus.yaml").write_text(yaml.safe_dump(configuration))
     shutil.copy(FOLDER / "alerts.yaml", folder)
     address = f"127.0.0.1:{find_free_port()}"
-    with (folder / "output.log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                "prometheus", f"--config.file={folder}/prometheus.yaml",
-                f"--storage.tsdb.path={folder}/data", f"--web.listen-address={address}",
-            ],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-        )  # fmt: skip
+    command = [
+        "prometheus", f"--config.file={folder}/prometheus.yaml",
+        f"--storage.tsdb.path={folder}/data", f"--web.listen-address={address}",
+    ]  # fmt: skip
     started = Prometheus(f"http://{address}")
-
-    def is_ready():
-        assert process.poll() is None, (folder / "output.log").read_text()
-        with contextlib.suppress(OSError):
-            return bool(started.query("up == 1"))
-        return False
-
-    try:
-        wait_until(is_ready)
+    with running(command, folder / "output.log", lambda: started.query("up == 1")):
         yield started
-    finally:
-        process.terminate()
-        process.wait(20)

@@ -11,6 +11,10 @@ SPLIT = "#m=4096&n=4096&k=4096&dtype=float64&memory=pinned&device=T4&threads=2"
 MEASURED = "#m=4096&n=4096&k=4096&dtype=float32&memory=pageable&device=host-h100&sms=8"
 """The addresses of a product that is split, and of one that was measured."""
 
+BY_ROWS = "#m=16384&n=16384&k=16384&dtype=float32&memory=pinned&device=H200&threads=16"
+BY_COLUMNS = "#m=1024&n=30000&k=8192&dtype=float32&memory=pinned&device=T4&threads=16&gpus=4"
+"""Those of products of several GPUs, if `gpus` is added to the first."""
+
 AREAS = """[...document.querySelectorAll('#map path[fill^=rgb]')].map((path) => {
     const numbers = path.getAttribute('d').match(/[MHVL][^MHVLZ]*/g);
     let x = 0, y = 0, sum = 0, first = null;
@@ -26,11 +30,6 @@ AREAS = """[...document.querySelectorAll('#map path[fill^=rgb]')].map((path) => 
 """Name and area of each wave that is drawn."""
 
 
-def read_headline(page):
-    """The sentence above the plan."""
-    return str(page.run("document.getElementById('headline').textContent"))
-
-
 def read_shown(page):
     """F, waves and seconds of the plan that is drawn."""
     shown = page.run("({ ...document.documentElement.dataset })")
@@ -43,24 +42,9 @@ def change(field, value):
     return f"{found}.value = {json.dumps(value)}; {found}.dispatchEvent(new Event('change'))"
 
 
-def read_problem(page):
-    """The refusal that is shown."""
-    return str(page.run("document.querySelector('.problem').textContent"))
-
-
 def find_invalid(page):
     """The fields that are marked as wrong."""
     return page.run("[...document.querySelectorAll('[aria-invalid=true]')].map((one) => one.id)")
-
-
-def read_sources(page):
-    """The text that names where the plan's numbers come from."""
-    return str(page.run("document.querySelector('.sources').textContent"))
-
-
-def read_notice(page):
-    """The error that is shown, if there is one."""
-    return str(page.run("document.getElementById('notice').textContent"))
 
 
 def move(f):

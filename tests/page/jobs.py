@@ -10,11 +10,6 @@ NOTICE = "document.getElementById('notice').textContent"
 OLDER = "[...document.querySelectorAll('button')].find((one) => one.textContent === 'Older jobs')"
 
 
-def read(page, expression):
-    """The text of an element."""
-    return str(page.run(f"{expression}.textContent"))
-
-
 def hide(page, is_hidden):
     """Let the tab be hidden behind another, or be shown again."""
     page.run(f"""Object.defineProperty(document, 'hidden', {{

@@ -2,8 +2,9 @@
 
 import pytest
 
-from tests.browsers import find_barriers, show_anew
+from tests.browsers import expect_accessible, show_anew
 from tests.matrices import make_matrix
+from tests.page.explorer import BY_COLUMNS, BY_ROWS, FILE, MEASURED, SPLIT
 
 VIEWS = ("explorer&device=T4&threads=2", "jobs", "storage", "ladder&rung=tensor.float64")
 
@@ -24,12 +25,28 @@ def url(request, server):
 
 @pytest.mark.parametrize(("width", "dark"), [(360, False), (1600, True)])
 def test_every_view_is_accessible_on_narrow_and_wide_screens(page, url, width, dark):
-    page.resize(width, 900, dark=dark)
-    show_anew(page, url)
-    assert page.run("document.documentElement.scrollWidth") == width
-    assert find_barriers(page) == []
+    expect_accessible(page, url, width=width, dark=dark)
     assert page.problems == []
+    assert len(page.requests) > 20
     assert all(asked.startswith(url.partition("#")[0]) for asked in page.requests)
+
+
+@pytest.mark.parametrize(
+    ("width", "dark", "address"),
+    [
+        (360, False, f"{FILE}{SPLIT}"),
+        (1600, True, f"{FILE}{MEASURED}&guess=500&exercise=8"),
+        (360, True, f"{BY_ROWS}&gpus=8"),
+        (1600, False, BY_COLUMNS),
+    ],
+)
+def test_results_are_accessible_in_one_file_and_of_several_gpus(
+    page, shared_server, width, dark, address
+):
+    url = f"{shared_server.url}/{address}" if address.startswith("#") else address
+    expect_accessible(page, url, width=width, dark=dark)
+    numbers = "document.getElementById('numbers')"
+    assert page.run(f"{numbers}.scrollWidth <= {numbers}.clientWidth")
 
 
 def test_the_keyboard_reaches_every_control(page, url):

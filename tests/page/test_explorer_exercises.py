@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.browsers import go, show, show_anew
+from tests.browsers import go, read, show, show_anew
 from tests.page.explorer import FILE, MEASURED, SPLIT
 
 
@@ -16,9 +16,7 @@ def test_a_measurement_is_hidden_until_a_guess_is_made(page):
     go(page, "document.getElementById('guess-f').value = 500; "
              "document.querySelector('#guess form').requestSubmit()")  # fmt: skip
     assert page.run(points) > 8
-    assert "Nearest to your guess of 500" in page.run(
-        "document.getElementById('revealed').textContent"
-    )
+    assert "Nearest to your guess of 500" in read(page, "#revealed")
     assert "guess=500" in page.run("location.hash")
 
 
@@ -41,7 +39,7 @@ ANSWERS = {
 def test_an_exercise_checks_its_answer(page, number):
     show(page, f"{FILE}{SPLIT}")
     go(page, f"document.querySelectorAll('.exercises button')[{number - 1}].click()")
-    question = page.run("document.querySelector('.question').textContent")
+    question = read(page, ".question")
     assert question.endswith(("?", ".)"))
     assert "undefined" not in question
     assert "NaN" not in question
@@ -50,7 +48,7 @@ def test_an_exercise_checks_its_answer(page, number):
         base = page.run("location.hash").split("&answer=")[0]
         address = f"{base}&{urlencode({'answer': answer})}"
         go(page, f"location.hash = {json.dumps(address)}")
-        told = page.run("document.querySelector('.verdict').textContent")
+        told = read(page, ".verdict")
         assert told.startswith(verdict), told
     assert page.problems == []
 

@@ -9,7 +9,7 @@ import pytest
 from docs.explorer_page import PAGE, SOURCE, render_page
 from docs.ladder_tables import LADDER, render_ladder
 from docs.recorded_answers import render_tables
-from tests.browsers import find_barriers, go, show_anew
+from tests.browsers import count, find_barriers, go, read, read_all, show_anew
 from wavetrim.service.page.site import DOCS_POLICY, EXPLORER_POLICY
 
 VENDOR = (SOURCE / "vendor", Path(__file__).parent / "vendor")
@@ -71,18 +71,18 @@ def test_the_api_docs_show_every_operation(page, shared_server):
     page.open(f"{shared_server.url}/docs")
     page.wait("document.querySelectorAll('.opblock').length > 0")
     paths = shared_server.client.get("/openapi.json").json()["paths"]
-    shown = page.run("document.querySelectorAll('.opblock').length")
+    shown = count(page, ".opblock")
     assert shown == sum(map(len, paths.values()))
     page.resize(1280, 900, dark=True)
     assert find_barriers(page) == []
     assert page.run("document.documentElement.matches('.dark-mode')")
-    call = page.run("document.getElementById('call').textContent")
+    call = read(page, "#call")
     assert call.startswith("cat A.npy B.npy | curl")
     assert f"'{shared_server.url}/v1/matmul'" in call
     page.run("document.querySelector('.opblock-summary-control').click(); null")
     page.wait("document.querySelector('.opblock.is-open')")
     assert page.run("location.hash") == "#/matmul/matmul"
-    views = page.run("[...document.querySelectorAll('nav a')].map((one) => one.textContent)")
+    views = read_all(page, "nav a")
     assert views == ["Wave explorer", "Jobs", "Storage and devices", "Ladder", "HTTP API"]
     assert page.problems == []
     assert all(url.startswith(f"{shared_server.url}/") for url in page.requests)
@@ -116,6 +116,6 @@ def test_without_api_docs_the_page_has_no_link_to_them(page, start_server):
     server = start_server(docs="off")
     page.open(f"{server.url}/#device=T4&threads=2")
     page.wait("document.getElementById('headline')")
-    assert page.run("document.querySelectorAll('nav a').length") == 4
+    assert count(page, "nav a") == 4
     assert page.run("document.querySelector('nav a[href=docs]')") is None
     assert server.client.get("/docs").status_code == 404

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from docs.pictures import drop_file
-from tests.browsers import show, show_anew
+from tests.browsers import read, show, show_anew
 from tests.matrices import make_matrix
-from tests.page.jobs import CARD, read
+from tests.page.jobs import CARD
 from tests.server import encode_npy
 
 PRODUCTS = [
@@ -36,7 +36,7 @@ def test_two_files_are_multiplied_and_the_product_is_checked(page, shared_server
     page.run("document.getElementById('product').requestSubmit(); null")
     page.wait("document.getElementById('outcome').textContent")
     told = f"✓ Right: all {len(a) * b.shape[1]:,} elements of C have passed the check."
-    assert read(page, "document.getElementById('outcome')") == told
+    assert read(page, "#outcome") == told
     job = shared_server.client.get("/v1/jobs?limit=1").json()["jobs"][0]
     product = shared_server.download(f"/v1/jobs/{job['id']}/result")
     right = multiply(a, b)
@@ -76,7 +76,7 @@ def test_files_that_do_not_fit_are_refused_before_they_are_sent(page, shared_ser
 
 def test_jobs_of_others_appear_and_progress_live(page, shared_server):
     show_anew(page, f"{shared_server.url}/#view=jobs")
-    assert read(page, "document.querySelector('.live')") == "Live"
+    assert read(page, ".live") == "Live"
     slow = make_matrix(1400, 1400, "int64", seed=1)
     job_id = shared_server.post_job(slow, slow)
     card = CARD.format(job_id)
@@ -86,7 +86,7 @@ def test_jobs_of_others_appear_and_progress_live(page, shared_server):
     page.wait(f"{width} > {first}")
     page.wait(f"{card}.dataset.state === 'succeeded'")
     job = shared_server.client.get(f"/v1/jobs/{job_id}").json()
-    told = read(page, card)
+    told = page.run(f"{card}.textContent")
     assert "1,400 × 1,400 × 1,400 int64" in told
     page.run("navigator.clipboard.writeText = (text) => (globalThis.copied = text); null")
     page.run(f"{card}.querySelector('[aria-label^=Copy]').click(); null")
@@ -113,7 +113,7 @@ def test_a_job_is_cancelled_by_its_button(page, shared_server):
     assert page.run(f"{card}.classList.contains('selected')")
     page.run(f"{card}.querySelector('[aria-label^=Cancel]').click(); null")
     page.wait(f"{card}.dataset.state === 'cancelled'")
-    assert "been cancelled" in read(page, "document.getElementById('told')")
+    assert "been cancelled" in read(page, "#told")
     assert page.run(f"{card}.querySelector('[aria-label^=Cancel]').hidden")
     assert shared_server.client.get(f"/v1/jobs/{job_id}").json()["state"] == "cancelled"
 
@@ -124,7 +124,7 @@ def test_a_job_is_shown_in_the_explorer_with_its_measured_times(page, shared_ser
     show_anew(page, f"{shared_server.url}/#view=jobs&job={job['id']}")
     page.run(f"{CARD.format(job['id'])}.querySelector('[aria-label^=See]').click(); null")
     page.wait("document.getElementById('told-job')")
-    assert read(page, "document.getElementById('told-job')").startswith(f"Job {job['id'][:8]} was")
+    assert read(page, "#told-job").startswith(f"Job {job['id'][:8]} was")
     fields = page.run("['m', 'n', 'k', 'dtype'].map((one) => document.getElementById(one).value)")
     assert fields == ["300", "100", "200", "float32"]
     events = json.loads(saved("Save for Perfetto"))["traceEvents"]

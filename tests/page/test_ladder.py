@@ -7,7 +7,7 @@ import pytest
 from benchmarks.common.tables import RESULTS
 from benchmarks.kernels.rows import read_kernel_results
 from docs.ladder_tables import PLOTS
-from tests.browsers import go, show
+from tests.browsers import count, go, read, read_all, show
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.compile import KERNEL_SOURCES
 
@@ -33,7 +33,7 @@ def test_every_kernel_is_shown_with_its_source_and_rates(page, shared_server):
         assert len(titles) == len(shapes), kernel
         fastest = max(row.tflops for row in rows if row.m == row.n == row.k == 4096)
         assert any(f"4,096 × 4,096 × 4,096: {fastest:.3g} TFLOP/s" in one for one in titles)
-        pressed = page.run("document.querySelector('.rungs [aria-pressed=true]').textContent")
+        pressed = read(page, ".rungs [aria-pressed=true]")
         assert f"{fastest:.3g} TFLOP/s" in pressed
         sources = {one.source for one in list_kernels() if (one.name, one.dtype) == (kernel, dtype)}
         shown = page.run("document.querySelector('.source code')?.textContent ?? null")
@@ -71,10 +71,9 @@ def test_a_kernel_is_chosen_by_a_click_and_back_undoes_it(page, shared_server):
 def test_every_probe_is_drawn(page, shared_server, name):
     show(page, f"{shared_server.url}/#view=ladder&probe={name}")
     plots = [plot for plot in PLOTS if plot.probe == name]
-    assert page.run("document.querySelectorAll('#probe-shown svg[role=img]').length") == len(plots)
+    assert count(page, "#probe-shown svg[role=img]") == len(plots)
     assert page.run("document.querySelector('#probe-shown .lesson').textContent.length") > 40
-    texts = page.run("[...document.querySelectorAll('#probe-shown svg text')]"
-                     ".map((one) => one.textContent)")  # fmt: skip
+    texts = read_all(page, "#probe-shown svg text")
     assert not {"NaN", "undefined", "Infinity"} & set(texts)
     paths = page.run("[...document.querySelectorAll('#probe-shown path')]"
                      ".map((one) => one.getAttribute('d'))")  # fmt: skip

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from docs.pictures import drop_file
-from tests.browsers import show, show_anew
+from tests.browsers import read, show, show_anew
 from tests.matrices import make_matrix
-from tests.page.jobs import LIVE, NOTICE, choose_file, multiply, read
+from tests.page.jobs import LIVE, NOTICE, choose_file, multiply
 from tests.server import encode_npy
 
 STEPS = "document.querySelector('.steps')"
@@ -40,7 +40,7 @@ def test_a_job_that_is_refused_leaves_no_matrices(page, server, tmp_path):
     page.run("document.getElementById('job-f').value = 6; null")
     multiply(page)
     page.wait(ENDED)
-    assert read(page, "document.getElementById('notice')").startswith("f is 6;")
+    assert read(page, "#notice").startswith("f is 6;")
     assert list_matrices(server) == before
     page.run("document.getElementById('job-f').value = 5; null")
     multiply(page)
@@ -57,10 +57,7 @@ def test_a_file_that_cannot_be_sent_leaves_none_of_the_other(page, server, tmp_p
     np.save(tmp_path / "b.npy", np.ones((5, 6)))  # a browser does not read what has changed
     multiply(page)
     page.wait(ENDED)
-    assert (
-        read(page, "document.getElementById('notice')")
-        == "The file cannot be read. Choose it again."
-    )
+    assert read(page, "#notice") == "The file cannot be read. Choose it again."
     assert list_matrices(server) == before
 
 
@@ -109,7 +106,7 @@ def test_files_that_the_service_refuses_are_refused_in_words(page, server, conte
     assert answer.status_code in (400, 415)
     show_anew(page, f"{server.url}/#view=jobs")
     drop_file(page, "a", "A.npy", content)
-    assert read(page, "document.getElementById('told-a')").startswith(f"A.npy {words}")
+    assert read(page, "#told-a").startswith(f"A.npy {words}")
 
 
 PRODUCTS = {

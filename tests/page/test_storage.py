@@ -5,7 +5,7 @@ import signal
 
 import numpy as np
 
-from tests.browsers import go, show, show_anew
+from tests.browsers import go, read, show, show_anew
 from tests.matrices import make_matrix
 from tests.processes import wait_until
 
@@ -69,20 +69,20 @@ def test_devices_arena_and_profile_are_those_of_the_service(page, server):
     show_anew(page, f"{server.url}/#view=storage")
     profile = server.client.get("/v1/profile").json()
     arena = server.client.get("/v1/devices").json()["arena"]
-    text = page.run("document.getElementById('profile').textContent")
+    text = read(page, "#profile")
     assert profile["source"].replace("`", "") in text
     for correction in profile["corrections"]:
         factor = correction["factor"]
         more = f"{100 * abs(factor - 1):.3g}% {'slower' if factor > 1 else 'faster'}"
         shown = more if factor < 2 else f"{factor:.3g} times as long"
         assert f"{correction['kind']}{shown}{correction['runs']}" in text
-    told = page.run("document.getElementById('arena').textContent")
+    told = read(page, "#arena")
     assert f"Slabs{arena['slabs']}" in told
-    disk = page.run("document.getElementById('disk').textContent")
+    disk = read(page, "#disk")
     size = shutil.disk_usage(server.data_dir).total
     assert f"% of {show_bytes(size)}" in disk
     assert f"All matrices at most{show_bytes(256 * 2**30)}" in disk
-    assert "No GPU is used" in page.run("document.getElementById('devices').textContent")
+    assert "No GPU is used" in read(page, "#devices")
     assert page.run("document.getElementById('nodes').hidden")
 
 
