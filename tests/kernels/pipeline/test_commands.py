@@ -123,6 +123,7 @@ def draw_problem(problem, seed):
 def test_every_order_of_the_queues_gives_the_product(problem, cut, budget, reads_c, seed, timed):
     problem, a, b, c = draw_problem(problem, seed)
     plan = cut_steps(problem, cut, budget)
+    assert plan.buffers.total_bytes <= budget
     memory = np.full(plan.buffers.total_bytes, STALE, np.uint8)
     n, k = problem.n, problem.k
     resident = None

@@ -1,9 +1,8 @@
-"""Steps add every k to every element of C once, within the memory, in buffers that are free."""
+"""How a product is cut into steps; that they give it is in kernels/pipeline/test_commands.py."""
 
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,53 +38,6 @@ def test_panels_follow_each_other_and_become_smaller(problem, m, sizes):
     lengths = [most, *map(len, panels[1:])]
     assert max(lengths) == most
     assert lengths[:-1] == sorted(lengths[:-1], reverse=True)
-
-
-@many
-@given(problem=problems, cut=cuts, budget=budgets)
-def test_every_row_column_and_k_is_computed_once_within_the_budget(problem, cut, budget):
-    plan = cut_steps(problem, cut, budget)
-    assert plan.buffers.total_bytes <= budget
-    reached = {}
-    for step in plan.steps:
-        part = step.rows, step.columns
-        assert step.depth.start == reached.get(part, 0), "k in order"
-        assert (step.first, step.last) == (part not in reached, step.depth.stop == problem.k)
-        reached[part] = step.depth.stop
-        assert step.loads_b == (step.begins_b and not problem.b_resident)
-        assert len(step.rows) <= plan.buffers.rows
-        assert len(step.columns) <= plan.buffers.columns
-        assert step.depth_offset + len(step.depth) <= step.buffer_depth <= plan.buffers.depth
-    assert set(reached.values()) == {problem.k}
-    computed = np.zeros((problem.m, problem.n), np.int8)
-    for rows, columns in reached:
-        computed[rows.start : rows.stop, columns.start : columns.stop] += 1
-    assert np.all(computed == 1)
-
-
-@many
-@given(problem=problems, cut=cuts, budget=budgets)
-def test_no_buffer_is_filled_while_a_step_still_needs_it(problem, cut, budget):
-    uses = {}
-    for index, step in enumerate(cut_steps(problem, cut, budget).steps):
-        for buffer, content, follows in list_contents(step, problem):
-            before = [use for use, held in uses.get(buffer, []) if held != content]
-            assert max(before, default=-1) <= follows < index
-            uses.setdefault(buffer, []).append((index, content))
-
-
-def list_contents(step, problem):
-    """The buffers of a step, what they hold, and the step after which they may be filled."""
-    rows, columns, cuts_k = step.rows, step.columns, step.buffer_depth < problem.k
-    depth = step.depth if cuts_k else None
-    contents = [
-        (("a", step.a_slot), (columns, rows, depth), step.follows),
-        (("c", step.c_slot), (columns, rows), step.c_follows),
-    ]
-    if not problem.b_resident:
-        of_b = columns, rows if cuts_k else None, depth
-        contents.append((("b", step.b_slot), of_b, step.follows))
-    return contents
 
 
 @many
