@@ -9,6 +9,7 @@ import itertools
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -31,57 +32,58 @@ LAYOUTS = {
 }
 
 
-class HostMemory:
-    """Memory for slabs without CUDA."""
+STREAM = SimpleNamespace(ptr=0)
+"""A stream, which the driver ignores."""
 
-    def __init__(self):
-        self.allocated = {}
-
-    def allocate(self, size_bytes):
-        """Address of new memory."""
-        memory = np.empty(size_bytes, np.uint8)
-        self.allocated[memory.ctypes.data] = memory
-        return memory.ctypes.data
-
-    def free(self, address):
-        """Free it."""
-        del self.allocated[address]
+SLABS = {}
+"""Memory for slabs, without CUDA, by its address."""
 
 
-class Stream:
-    """A stream, which the driver ignores."""
+def allocate(size_bytes):
+    """Address of new memory."""
+    memory = np.empty(size_bytes, np.uint8)
+    SLABS[memory.ctypes.data] = memory
+    return memory.ctypes.data
 
-    ptr = 0
 
-
-class Event:
-    """An event of the driver."""
-
-    def __init__(self, driver):
-        self._memory = ctypes.c_void_p()
-        driver.cuEventCreate(ctypes.byref(self._memory), 2)
-        self.ptr = self._memory.value
+def make_event(driver):
+    event = ctypes.c_void_p()
+    driver.cuEventCreate(ctypes.byref(event), 2)
+    return SimpleNamespace(ptr=event.value)
 
 
 class Caller:
-    """Asks a stage for copies, and waits for them.
-
-    Args:
-        stage: The stage.
-        driver: Makes events.
-    """
+    """Asks a stage for copies, with events of the driver."""
 
     def __init__(self, stage, driver):
-        self._stage = stage
-        self._driver = driver
+        self.stage = stage
+        self.driver = driver
 
-    def copy(self, matrix, place, *, inwards):
+    def send(self, matrix, place, *, inwards=True):
+        """Ask for a copy."""
+        events = make_event(self.driver), make_event(self.driver)
+        return self.stage.send(CopyRequest(matrix, place, inwards, None, *events))
+
+    def copy(self, matrix, place, *, inwards=True):
         """Copy, and wait until the copy is over."""
-        start, end = Event(self._driver), Event(self._driver)
-        walk = self._stage.send(CopyRequest(matrix, place, inwards, None, start, end))
+        walk = self.send(matrix, place, inwards=inwards)
         walk.result()
         assert walk.done()
-        self._stage.finish()
+        self.stage.finish()
+
+    def send_out(self, *sizes):
+        """Ask for copies of square matrices; each on the device, its target and its copy."""
+        sent = []
+        for value, size in enumerate(sizes):
+            device = np.full((size, size), value, np.float32)
+            matrix = np.full_like(device, -1)
+            sent.append((device, matrix, self.send(matrix, lay_out(device), inwards=False)))
+        return sent
+
+
+def lay_out(device):
+    """The place of all of a matrix."""
+    return Layout(device.ctypes.data, *device.shape, device.shape[1], device.itemsize)
 
 
 def check(caller, shape, pitch, layout, dtype="float32"):
@@ -92,7 +94,7 @@ def check(caller, shape, pitch, layout, dtype="float32"):
     for padding in {0, pitch - columns}:
         device = np.full((rows, pitch), 251, dtype)
         place = Layout(device.ctypes.data, rows, columns, pitch, values.itemsize, padding)
-        caller.copy(source, place, inwards=True)
+        caller.copy(source, place)
         assert np.array_equal(device[:, :columns], source), (shape, pitch, layout)
         # What holds something else is not written.
         assert padding or (device[:, columns:] == 251).all(), (shape, pitch, layout)
@@ -112,39 +114,34 @@ def check_parts(caller, widths):
     back = np.zeros_like(source)
     for start, stop in itertools.pairwise(starts):
         part = place.cut(range(rows), range(start, stop))
-        caller.copy(source[:, start:stop], part, inwards=True)
+        caller.copy(source[:, start:stop], part)
         caller.copy(back[:, start:stop], part, inwards=False)
     assert np.array_equal(device[:, :columns], source), widths
     assert np.array_equal(back, source), widths
 
 
-def check_failure(stage, driver):
+def check_failure(caller):
     """After a refusal by the driver every later copy fails, until the stage is abandoned."""
     matrix = np.ones((3, 5), np.float32)
-    place = Layout(matrix.ctypes.data, 3, 5, 5, 4)
-    events = Event(driver), Event(driver)
-    driver.refuse(1)
-    refused = [stage.send(CopyRequest(matrix, place, True, None, *events)) for _ in range(3)]
-    for walk in refused:
+    caller.driver.refuse(1)
+    for walk in [caller.send(matrix, lay_out(matrix)) for _ in range(3)]:
         with pytest.raises(Refusal, match="1"):
             walk.result()
-    driver.refuse(0)
-    stage.abandon()
-    Caller(stage, driver).copy(matrix, place, inwards=True)
+    caller.driver.refuse(0)
+    caller.stage.abandon()
+    caller.copy(matrix, lay_out(matrix))
 
 
-def check_lost_context(stage, driver):
+def check_lost_context(caller):
     """Where everything fails, nothing waits forever, not even for copies under way."""
+    stage, driver = caller.stage, caller.driver
     matrix = np.ones((1500, 1500), np.float32)
     device = np.zeros_like(matrix)
-    place = Layout(device.ctypes.data, 1500, 1500, 1500, 4)
-    events = Event(driver), Event(driver)
     for inwards in (True, False):
-        request = CopyRequest(matrix, place, inwards, None, *events)
-        underway = stage.send(CopyRequest(matrix, place, True, None, *events))
+        underway = caller.send(matrix, lay_out(device))
         underway.result()
         driver.fail(700)
-        failed = stage.send(request)
+        failed = caller.send(matrix, lay_out(device), inwards=inwards)
         with pytest.raises(Refusal, match="700"):
             failed.result()
         assert failed.done()
@@ -155,54 +152,40 @@ def check_lost_context(stage, driver):
         stage.finish()
 
 
-def check_dropping(stage, driver):
+def check_dropping(caller):
     """Abandoned copies are done, begun or not; then the stage works again."""
     values = np.random.default_rng(1).random((3000, 1500), np.float32)
     device = np.zeros_like(values)
-    place = Layout(device.ctypes.data, 3000, 1500, 1500, 4)
-    events = Event(driver), Event(driver)
-    request = CopyRequest(values, place, True, None, *events)
-    walks = [stage.send(request) for _ in range(50)]
-    stage.abandon()
+    walks = [caller.send(values, lay_out(device)) for _ in range(50)]
+    caller.stage.abandon()
     assert all(walk.done() for walk in walks)
-    Caller(stage, driver).copy(values, place, inwards=True)
+    caller.copy(values, lay_out(device))
     assert np.array_equal(device, values)
 
 
-def send_out(stage, driver, sizes):
-    """Request copies of square matrices; returns each on the device, its target and its copy."""
-    sent = []
-    for value, size in enumerate(sizes):
-        device = np.full((size, size), value, np.float32)
-        matrix = np.full_like(device, -1)
-        place = Layout(device.ctypes.data, size, size, size, 4)
-        request = CopyRequest(matrix, place, False, None, Event(driver), Event(driver))
-        sent.append((device, matrix, stage.send(request)))
-    return sent
-
-
-def check_queue(stage, driver):
+def check_queue(caller):
     """Transfers run ahead into the next matrices, and each matrix gets its own elements."""
-    sent = send_out(stage, driver, [3, 1500, 700, 2500, 1, 1024, 1025, 2000] * 3)
-    for device, matrix, walk in sent:
+    driver = caller.driver
+    for device, matrix, walk in caller.send_out(*(3 * [3, 1500, 700, 2500, 1, 1024, 1025, 2000])):
         walk.result()
         assert np.array_equal(device, matrix)
-    stage.finish()
+    caller.stage.finish()
     driver.hold(1)
     before = driver.count_copies()
-    eight_pieces, one_piece = send_out(stage, driver, [700, 5])
+    eight_pieces, one_piece = caller.send_out(700, 5)
     wait_until(lambda: driver.count_copies() == before + 9)
     driver.hold(0)
     eight_pieces[2].result()
     one_piece[2].result()
-    stage.finish()
+    caller.stage.finish()
 
 
-def check_queue_that_ends(stage, driver):
+def check_queue_that_ends(caller):
     """After failed or dropped copies, slabs with transfers that ran ahead are reused."""
+    stage, driver = caller.stage, caller.driver
     for _ in range(5):
         driver.hold(1)
-        sent = send_out(stage, driver, [1400, 5, 2500, 5])
+        sent = caller.send_out(1400, 5, 2500, 5)
         driver.fail(700)
         driver.hold(0)
         with pytest.raises(Refusal, match="700"):
@@ -210,22 +193,25 @@ def check_queue_that_ends(stage, driver):
         stage.abandon()
         driver.fail(0)
         driver.hold(1)
-        dropped = send_out(stage, driver, [5, 1400, 5, 2500])  # kept while copies may be made
+        dropped = caller.send_out(5, 1400, 5, 2500)  # kept while copies may be made
         ending = threading.Thread(target=stage.abandon)
         ending.start()
         driver.hold(0)
         ending.join()
-        for device, matrix, walk in send_out(stage, driver, [1400, 5, 2500, 5]):
+        for device, matrix, walk in caller.send_out(1400, 5, 2500, 5):
             walk.result()
             assert np.array_equal(device, matrix)
         stage.finish()
         assert all(walk.done() for _, _, walk in dropped)
 
 
-def check_closed(stage, walk):
+def check_closed(caller):
     """A closed stage and its copies refuse calls; closing again does nothing."""
-    stage.close()
-    for call in (stage.finish, stage.abandon, walk.done, walk.result):
+    matrix = np.ones((3, 5), np.float32)
+    walk = caller.send(matrix, lay_out(np.zeros_like(matrix)))
+    caller.stage.close()
+    caller.stage.close()
+    for call in (caller.stage.finish, caller.stage.abandon, walk.done, walk.result):
         with pytest.raises(RuntimeError, match="closed"):
             call()
 
@@ -235,14 +221,9 @@ def check_commands(pool, driver, columns):
     source = np.random.default_rng(1).random((7, columns), np.float32)
     device = np.full((2, 7, 12), -1, np.float32)
     result = np.full((7, 20), -2, np.float32)
-    arguments = pack_arguments(
-        (
-            ctypes.c_uint64(device[1].ctypes.data),
-            ctypes.c_uint64(device[0].ctypes.data),
-            ctypes.c_uint64(device[0].nbytes),
-        )
-    )
-    events = (ctypes.c_void_p * 2)(Event(driver).ptr, Event(driver).ptr)
+    passed = device[1].ctypes.data, device[0].ctypes.data, device[0].nbytes
+    arguments = pack_arguments(tuple(map(ctypes.c_uint64, passed)))
+    events = (ctypes.c_void_p * 2)(make_event(driver).ptr, make_event(driver).ptr)
     binding = Binding(events=ctypes.addressof(events))
     context = ctypes.c_void_p()
     driver.cuCtxGetCurrent(ctypes.byref(context))
@@ -285,7 +266,7 @@ def check_no_memory(pool):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native_stage, "_allocate_slabs", lambda _: refuse(2))
         with pytest.raises(Refusal, match="2"):
-            NativeStage(pool, Stream(), Stream())
+            NativeStage(pool, STREAM, STREAM)
 
 
 class Refusal(Exception):
@@ -300,44 +281,37 @@ def refuse(status):
 def main():
     """Run the checks."""
     driver = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
-    memory = HostMemory()
-    native_stage._allocate_slabs = memory.allocate
-    native_stage._free_slabs = memory.free
+    native_stage._allocate_slabs = allocate
+    native_stage._free_slabs = SLABS.pop
     native_stage._raise = refuse  # type: ignore[assignment]
     pool = open_copiers(2, cache_dir=Path(sys.argv[2]))
     assert pool is not None
     for columns in (9, 12):  # on the device, rows are 12 elements apart
         check_commands(pool, driver, columns)
-    stage = NativeStage(pool, Stream(), Stream())
+    caller = Caller(NativeStage(pool, STREAM, STREAM), driver)
     for (rows, columns), layout in itertools.product(SHAPES, LAYOUTS):
         gaps = (0, 7, 100 if rows < 10**6 else 8)  # a million rows with wide gaps are a GB
         for gap in gaps:
-            check(Caller(stage, driver), (rows, columns), columns + gap, layout)
+            check(caller, (rows, columns), columns + gap, layout)
     for layout, dtype in itertools.product(LAYOUTS, ("uint8", "float16", "float64", "complex128")):
-        check(Caller(stage, driver), (257, 1031), 1038, layout, dtype)
+        check(caller, (257, 1031), 1038, layout, dtype)
     for threads in (0, 1, 2):
         pool.limit(threads)
         pool.wake(threads)
-        check(Caller(stage, driver), (1031, 1033), 1033, "columns")
+        check(caller, (1031, 1033), 1033, "columns")
     for widths in ((24, 23), (1, 1, 1), (5, 40, 2)):
-        check_parts(Caller(stage, driver), widths)
-    check_failure(stage, driver)
-    check_lost_context(stage, driver)
-    check_dropping(stage, driver)
-    check_queue(stage, driver)
-    check_queue_that_ends(stage, driver)
-    matrix = np.ones((3, 5), np.float32)
-    device = np.zeros_like(matrix)
-    place = Layout(device.ctypes.data, 3, 5, 5, 4)
-    request = CopyRequest(matrix, place, True, None, Event(driver), Event(driver))
-    walk = stage.send(request)
-    stage.close()
-    check_closed(stage, walk)
+        check_parts(caller, widths)
+    check_failure(caller)
+    check_lost_context(caller)
+    check_dropping(caller)
+    check_queue(caller)
+    check_queue_that_ends(caller)
+    check_closed(caller)
     check_no_memory(pool)
     pool.close()
     with pytest.raises(RuntimeError, match="ended"):
-        NativeStage(pool, Stream(), Stream())
-    assert not memory.allocated
+        NativeStage(pool, STREAM, STREAM)
+    assert not SLABS
 
 
 if __name__ == "__main__":
