@@ -27,6 +27,12 @@ def run_python(program, *arguments, folder=ROOT, **variables):
     )
 
 
+def expect_output(program, *arguments, prints, **how):
+    """Assert that a program in a fresh interpreter ends well, and prints this and nothing else."""
+    ended = run_python(program, *arguments, **how)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, prints, "")
+
+
 def run_benchmark(name, out, *arguments, **variables):
     """Run a benchmark, whose results go into a folder; returns what it printed."""
     cache = {"WAVETRIM_KERNEL_CACHE_DIR": str(out / "kernels")}

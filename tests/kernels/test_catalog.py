@@ -2,7 +2,7 @@ import pytest
 
 from tests.kernels.specs import name_spec
 from tests.matrices import FLOATS
-from tests.processes import run_python
+from tests.processes import expect_output
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.errors import UnknownKernel
 from wavetrim.kernels.gemm.launch import make_persistent
@@ -74,5 +74,4 @@ def test_a_block_of_a_held_float64_product_fills_a_multiprocessor():
 
 def test_the_catalog_is_read_without_numpy_or_cupy():
     program = "import sys, wavetrim.kernels.catalog; print({'numpy', 'cupy'} & set(sys.modules))"
-    answer = run_python(program)
-    assert answer.stdout == "set()\n", answer.stderr
+    expect_output(program, prints="set()\n")

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from tests.processes import run_python
+from tests.processes import expect_output
 from wavetrim.kernels.device import DeviceInfo, find_device, list_devices, name_arch
 from wavetrim.kernels.errors import DeviceUnavailable
 
@@ -21,8 +21,7 @@ def test_devices_are_listed_without_an_error_on_every_machine():
 
 def test_hidden_devices_are_not_listed():
     program = "from wavetrim.kernels.device import list_devices; print(len(list_devices()))"
-    answer = run_python(program, CUDA_VISIBLE_DEVICES="")
-    assert answer.stdout == "0\n", answer.stderr
+    expect_output(program, prints="0\n", CUDA_VISIBLE_DEVICES="")
 
 
 def test_a_device_that_is_not_there_is_refused_by_its_number():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.environment import ROOT
 from tests.lab.reports import HARDWARE, list_reports, multiply_squares
-from tests.processes import run_python
+from tests.processes import expect_output
 from wavetrim.lab.experiments import mulmat
 from wavetrim.lab.experiments.operands import pad_matrix
 from wavetrim.lab.experiments.reference import TABLE_10, TILE_WIDTHS
@@ -84,5 +84,4 @@ def test_matplotlib_is_imported_only_to_draw():
         "wavetrim.lab.experiments.hybrid_f; "
         "print('matplotlib' in sys.modules)"
     )
-    answer = run_python(program)
-    assert answer.stdout == "False\n", answer.stderr
+    expect_output(program, prints="False\n")

@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.estimate import estimate_joint
 from wavetrim.scheduler.profile.store import build_preset_profile, find_profile
 
@@ -47,6 +50,12 @@ def find_executor_profile(executor):
     return find_profile(
         None, devices=executor.devices, directory=None, cpu_threads=executor.pool.threads
     )
+
+
+def plan_on(executor, shape, dtype="float32", **options):
+    """A plan of a product of M, N, K for an executor's devices."""
+    profile = find_executor_profile(executor)
+    return choose_plan(GemmProblem(*shape, dtype), profile, PlanOptions(**options))
 
 
 def make_small_machine(**links):

@@ -4,16 +4,13 @@ import numpy as np
 import pytest
 
 from tests.matrices import FLOATS, make_matrix
-from tests.scheduler.profiles import find_executor_profile
+from tests.scheduler.profiles import plan_on
 from wavetrim.kernels.device import list_devices
 from wavetrim.scheduler.check.checked import compute_checked
 from wavetrim.scheduler.check.verify import ProductCheck
 from wavetrim.scheduler.errors import ExecutionCancelled, VerificationFailed
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.rows import Hooks
-from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.product import EngineProduct
 
 M, N, K = 300, 280, 260
@@ -47,11 +44,6 @@ def gpu(kernel_cache):
         yield executor
 
 
-def plan_for(executor, rows, dtype, **options):
-    problem, profile = GemmProblem(rows, N, K, dtype), find_executor_profile(executor)
-    return choose_plan(problem, profile, PlanOptions(**options))
-
-
 def make_product(dtype, *, beta=0.0):
     a, b = make_matrix(M, K, dtype, seed=1), make_matrix(K, N, dtype, seed=2)
     c = make_matrix(M, N, dtype, seed=3) if beta else None
@@ -63,11 +55,11 @@ def compute(executor, product, *, told=None, **options):
     dtype = str(product.out.dtype)
 
     def plan_gpu(rows):
-        return plan_for(executor, rows, dtype, f=0)
+        return plan_on(executor, (rows, N, K), dtype, f=0)
 
     _, verification = compute_checked(
         product,
-        plan_for(executor, M, dtype, **options),
+        plan_on(executor, (M, N, K), dtype, **options),
         executor,
         choose_gpu_plan=plan_gpu if executor.devices else None,
         hooks=Hooks(changes=None if told is None else lambda: told.append("changes")),
@@ -117,7 +109,7 @@ def test_a_cancel_while_rows_are_computed_again_is_the_executions(cpu):
     with pytest.raises(ExecutionCancelled):
         compute_checked(
             make_product("float32"),
-            plan_for(cpu, M, "float32"),
+            plan_on(cpu, (M, N, K)),
             cpu,
             choose_gpu_plan=None,
             hooks=Hooks(changes=lambda: told.append("changes"), cancelled=lambda: bool(told)),

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from tests.host_gpus import INFO
 from wavetrim.kernels.catalog import find_kernel, list_kernels
-from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.planning.gpu_rows import find_rate
 from wavetrim.scheduler.problem import MEMORIES
@@ -19,18 +19,7 @@ from wavetrim.scheduler.profile.store import (
     store_profile,
 )
 
-H200 = DeviceInfo(
-    index=0,
-    name="NVIDIA H200",
-    uuid="GPU-3f2a",
-    compute_capability=(9, 0),
-    sm_count=132,
-    memory_bytes=141 * 10**9,
-    clock_mhz=1980,
-    memory_clock_mhz=3201,
-    driver_version="13000",
-    runtime_version="13000",
-)
+H200 = replace(INFO, uuid="GPU-3f2a")
 
 
 def find(device=None, devices=(), directory=None, cpu_threads=8):

@@ -31,8 +31,10 @@ class Issuer:
         is_slow: Whether an answer begins and never ends.
     """
 
-    def __init__(self):
+    def __init__(self, **algorithms):
         self.keys = {}
+        for kid, algorithm in algorithms.items():
+            self.add(kid, algorithm)
         self.reads = 0
         self.status = 200
         self.is_slow = False

@@ -30,10 +30,7 @@ SETTINGS = {"jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
 
 @pytest.fixture(scope="module")
 def issuer():
-    issuer = Issuer()
-    for algorithm in MAKERS:
-        issuer.add(algorithm, algorithm)
-    return issuer
+    return Issuer(**{algorithm: algorithm for algorithm in MAKERS})
 
 
 @pytest.fixture(scope="module")
@@ -202,8 +199,7 @@ def read_with(url, work, *, pause_seconds=0.0):
 
 
 def test_a_new_key_is_taken_and_one_that_was_withdrawn_is_not_any_more():
-    issuer = Issuer()
-    issuer.add("first", "ES256")
+    issuer = Issuer(first="ES256")
 
     async def rotate(tokens, keys):
         old = issuer.sign("first")
@@ -220,8 +216,7 @@ def test_a_new_key_is_taken_and_one_that_was_withdrawn_is_not_any_more():
 
 
 def test_many_tokens_of_unknown_keys_have_the_issuer_asked_once():
-    issuer = Issuer()
-    issuer.add("known", "ES256")
+    issuer = Issuer(known="ES256")
 
     async def flood(tokens, keys):
         issuer.reads = 0
@@ -239,8 +234,7 @@ def test_many_tokens_of_unknown_keys_have_the_issuer_asked_once():
 def test_an_issuer_that_cannot_be_read_is_told_of_and_asked_again(fault, caplog, monkeypatch):
     if fault == "slow":
         monkeypatch.setattr("wavetrim.service.tenants.jwks._READ_SECONDS", 0.5)
-    issuer = Issuer()
-    issuer.add("key", "ES256")
+    issuer = Issuer(key="ES256")
     token = issuer.sign("key")
     issuer.is_slow = fault == "slow"
     issuer.status = {"error": 500, "redirect": 302}.get(fault, 200)
@@ -273,8 +267,7 @@ def test_an_issuer_that_cannot_be_read_is_told_of_and_asked_again(fault, caplog,
 
 
 def test_keys_outlast_an_issuer_that_has_gone():
-    issuer = Issuer()
-    issuer.add("key", "ES256")
+    issuer = Issuer(key="ES256")
 
     async def read(tokens, keys):
         issuer.status = 500
@@ -287,8 +280,7 @@ def test_keys_outlast_an_issuer_that_has_gone():
 
 
 def test_a_file_has_the_keys_as_well(tmp_path):
-    issuer = Issuer()
-    issuer.add("key", "RS256")
+    issuer = Issuer(key="RS256")
     path = tmp_path / "jwks.json"
     path.write_text(json.dumps(issuer.describe()))
 
@@ -302,10 +294,7 @@ def test_a_file_has_the_keys_as_well(tmp_path):
 
 
 def test_keys_that_are_not_for_verifying_are_passed_over():
-    issuer = Issuer()
-    for kid in ("ES256", "RS256"):
-        issuer.add(kid, kid)
-    ec, rsa_key = issuer.describe()["keys"]
+    ec, rsa_key = Issuer(ES256="ES256", RS256="RS256").describe()["keys"]
     (kept,) = parse_jwks(json.dumps({"keys": [
         {**ec, "kid": "right"},
         {**ec, "use": "enc"}, {**ec, "key_ops": ["sign"]}, {**ec, "d": "AQAB"},
