@@ -5,6 +5,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.processes import list_family
+
 _PAUSE_SECONDS = 0.02
 
 
@@ -53,16 +55,6 @@ def measure_own(pid):
     are anonymous.
     """
     return sum(map(_read_anonymous, list_family(pid)))
-
-
-def list_family(pid):
-    """A process and its descendants."""
-    family = [pid]
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            for child in task.read_text().split():
-                family += list_family(int(child))
-    return family
 
 
 def _read_anonymous(pid):

@@ -66,20 +66,16 @@ def running(command, log, answers):
 
 def list_children(pid):
     """A process's children that still exist."""
-    return [
-        int(folder.name)
-        for folder in Path("/proc").iterdir()
-        if folder.name.isdigit() and read_parent(folder) == pid
-    ]
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += map(int, task.read_text().split())
+    return found
 
 
-def read_parent(folder):
-    """The parent of a process in /proc; None if the process is gone."""
-    try:
-        status = (folder / "stat").read_text()
-    except OSError:
-        return None
-    return int(status.rpartition(")")[2].split()[1])
+def list_family(pid):
+    """A process and its descendants."""
+    return [pid, *(one for child in list_children(pid) for one in list_family(child))]
 
 
 def is_gone(pid):

@@ -23,7 +23,8 @@ import numpy as np
 
 from tests.fuzz.answers import FINE_5XX
 from tests.fuzz.fault import Fault
-from tests.own_memory import list_family, measure_own
+from tests.own_memory import measure_own
+from tests.processes import list_family
 from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
 
 KEY = "a key of sixteen characters"

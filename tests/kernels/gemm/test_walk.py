@@ -1,7 +1,7 @@
 """The order in which bulk's blocks walk over tiles; the kernel's own source, run on the host."""
 
 import subprocess
-from dataclasses import dataclass
+from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
@@ -13,22 +13,8 @@ from wavetrim.kernels.gemm.tails import divide_tiles
 pytestmark = pytest.mark.needs("c++")
 
 
-@dataclass(frozen=True)
-class Case:
-    tiles: int
-    shared_tiles: int
-    steps_k: int
-    workers: int
-
-
-@dataclass(frozen=True)
-class Item:
-    worker: int
-    tile: int
-    first: int
-    steps: int
-    contributes: bool
-    waits_for: tuple[int, ...]
+Case = namedtuple("Case", "tiles shared_tiles steps_k workers")
+Item = namedtuple("Item", "worker tile first steps contributes waits_for")
 
 
 def draw_cases():
@@ -48,7 +34,7 @@ def walks(tmp_path_factory):
     source, include = Path(__file__).with_name("walk_driver.cpp"), ROOT / "kernels" / "cuda"
     subprocess.run(["c++", "-std=c++17", f"-I{include}", "-o", program, source], check=True)
     cases = list(draw_cases())
-    lines = "".join(f"{c.tiles} {c.shared_tiles} {c.steps_k} {c.workers}\n" for c in cases)
+    lines = "".join(" ".join(map(str, case)) + "\n" for case in cases)
     answer = subprocess.run([program], input=lines, capture_output=True, text=True, check=True)
     blocks = answer.stdout.split("\n\n")
     return [(case, read_items(block)) for case, block in zip(cases, blocks, strict=False)]

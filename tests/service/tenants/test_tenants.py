@@ -1,9 +1,8 @@
 """What belongs to one caller is not there for any other, and all there is for an admin."""
 
 import re
-from dataclasses import dataclass
+from collections import namedtuple
 
-import httpx
 import pytest
 
 from tests.leases import Lease
@@ -21,22 +20,11 @@ from wavetrim.service.settings import Settings
 UNKNOWN = "0" * 30
 
 
-@dataclass(frozen=True, slots=True)
-class Callers:
-    """Callers of one service, over its Unix socket."""
+Callers = namedtuple("Callers", "ada bob root own")
+"""Callers of one service, over its Unix socket."""
 
-    ada: httpx.Client
-    bob: httpx.Client
-    root: httpx.Client
-    own: httpx.Client
-
-
-@dataclass(frozen=True, slots=True)
-class Things:
-    """Ids of what is ada's, by their names in paths."""
-
-    ids: dict[str, str]
-    product: str
+Things = namedtuple("Things", "ids product")
+"""Ids of what is ada's, by their names in paths, and of a product."""
 
 
 @pytest.fixture(scope="module")
