@@ -4,11 +4,13 @@ import asyncio
 import os
 import signal
 import time
+from functools import partial
 
 import pytest
 
 import wavetrim
 from tests.limit import allow
+from tests.service.engine.test_engine import run_with_engine
 from wavetrim.service.engine.process import EngineProcess
 from wavetrim.service.engine.supervisor import Supervisor
 
@@ -54,17 +56,9 @@ def write(tmp_path, monkeypatch):
         os.kill(pid, signal.SIGKILL)
 
 
-def run(scenario, seconds=30):
-    async def start_and_stop():
-        supervisor = Awkward()
-        async with asyncio.timeout(seconds):
-            await supervisor.start()
-            try:
-                await scenario(supervisor)
-            finally:
-                await supervisor.stop()
-
-    asyncio.run(start_and_stop())
+def run(scenario):
+    supervisor = Awkward()
+    run_with_engine(supervisor, partial(scenario, supervisor))
 
 
 def test_a_child_that_keeps_the_output_open_does_not_delay_the_next_start(write):
