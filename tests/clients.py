@@ -56,7 +56,6 @@ def open_client(kind, url, **options):
 
 
 def close_client(client):
-    """Close a client that `open_client` has opened."""
     if isinstance(client, Client):
         client.close()
     else:

@@ -105,7 +105,6 @@ class StartedCommand(ForkedProcess):
         return output, errors
 
     def communicate(self, timeout=None):
-        """Its output and errors, once it has ended."""
         with ThreadPoolExecutor(2) as pool:
             output, errors = pool.map(lambda file: file.read(), (self.stdout, self.stderr))
         self.wait(timeout)
@@ -113,5 +112,4 @@ class StartedCommand(ForkedProcess):
 
 
 def start_command(*arguments, folder, **variables):
-    """Start a command in a folder."""
     return StartedCommand([*map(str, arguments)], folder, make_environment(**variables))

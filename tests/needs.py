@@ -33,7 +33,6 @@ class Need:
 
     @property
     def is_missing(self):
-        """Whether one of its commands is not found."""
         return any(find_command(*names) is None for names in self.commands)
 
 

@@ -24,7 +24,6 @@ class Growth:
 
     @property
     def grown_bytes(self):
-        """The largest growth."""
         return self.most_bytes - self.before_bytes
 
 

@@ -43,7 +43,6 @@ class PostgresServer:
         self._call("initdb", "--auth=trust", "--username=wavetrim", "--no-sync", "--encoding=UTF8")
 
     def start(self):
-        """Start the server and wait until it answers."""
         # fsync is off: these clusters need not survive a power loss.
         options = f"-F -k {self._folder} -c listen_addresses= -c max_connections=40"
         self._call("pg_ctl", "start", "--wait", f"--log={self._folder}/log", "-o", options)
@@ -123,7 +122,6 @@ def database(request, tmp_path):
 
 
 def find_programs():
-    """The folder of initdb and pg_ctl."""
     initdb = find_command("initdb")
     assert initdb is not None, "PostgreSQL is not installed"
     return Path(initdb).parent

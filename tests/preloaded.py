@@ -86,11 +86,9 @@ class ForkedProcess:
             os.kill(self.pid, number)
 
     def terminate(self):
-        """Send SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self):
-        """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
 

@@ -142,11 +142,9 @@ class RunningServer:
         raise AssertionError(f"{path} answered {answer}; the log:\n{self.read_log()[-4000:]}")
 
     def wait_logged(self, words):
-        """Wait until words are in the log."""
         wait_until(lambda: words in self.read_log())
 
     def read_log(self):
-        """What the service has logged so far."""
         return self.log.read_text(errors="replace")
 
     def connect(self, *, receive_buffer=None, seconds=60):
@@ -161,7 +159,6 @@ class RunningServer:
         return self._trusted.wrap_socket(connection, server_hostname="127.0.0.1")
 
     def terminate(self):
-        """Send SIGTERM without waiting."""
         self.process.send_signal(signal.SIGTERM)
 
     def kill(self):

@@ -65,7 +65,6 @@ def make_programs(folder):
 
 @pytest.fixture
 def stage(tmp_path):
-    """A folder with programs, and a service of its own."""
     make_programs(tmp_path)
     with RunningServer(tmp_path / "data") as server:
         yield Stage(tmp_path, server)

@@ -31,7 +31,6 @@ class Prometheus:
         return document["data"]
 
     def query(self, expression):
-        """The series that a query finds now."""
         return self.ask("query", query=expression)["result"]
 
 

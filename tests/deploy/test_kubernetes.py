@@ -43,7 +43,6 @@ def find_renderer():
 
 @cache
 def render(overlay):
-    """The objects of an overlay."""
     return render_folder(FOLDER / "overlays" / overlay)
 
 
@@ -78,7 +77,6 @@ def list_groups(cluster):
 
 
 def list_pods(overlay):
-    """The specifications of an overlay's pods."""
     for one in render(overlay):
         if one["kind"] == "Deployment":
             yield one["spec"]["template"]["spec"]
@@ -87,7 +85,6 @@ def list_pods(overlay):
 
 
 def find_service(overlay):
-    """The service's pod and container."""
     ((pod, container),) = (
         (pod, container)
         for pod in list_pods(overlay)

@@ -108,7 +108,6 @@ def test_a_healthy_service_raises_no_alert(prometheus):
 
 
 def promtool(*arguments):
-    """Run promtool; returns its output."""
     ended = subprocess.run(
         ["promtool", *map(str, arguments)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,

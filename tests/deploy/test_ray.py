@@ -73,7 +73,6 @@ class Machines:
         return done.stdout
 
     def close(self):
-        """Kill all shells with all that they have started."""
         tree = [shell.pid for shell in self.started]
         for pid in tree:
             tree += list_children(pid)

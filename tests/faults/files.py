@@ -63,7 +63,6 @@ class ChangedFiles(Fault):
         self._change = CHANGES[how]
 
     def prepare(self):
-        """Store an operand, and have several jobs use it."""
         size = SIZES[-1]
         matrix = np.random.default_rng().integers(-8, 8, (size, size))
         self._foreign = self.server.data_dir.parent / "foreign.npy"

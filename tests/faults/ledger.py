@@ -68,7 +68,6 @@ class Ledger:
         self._lock = threading.Lock()
 
     def add_operand(self, matrix):
-        """Store a matrix for the jobs of all rounds."""
         matrix_id = self.server.upload(matrix)
         self.operands[matrix_id] = matrix
         return matrix_id
@@ -84,13 +83,11 @@ class Ledger:
         self.outcome = Outcome()
 
     def add_job(self, job_id, product):
-        """A job was accepted."""
         with self._lock:
             self.jobs[job_id] = product
             self.outcome.accepted += 1
 
     def add_upload(self, matrix_id, matrix):
-        """A matrix was accepted."""
         with self._lock:
             self.uploads[matrix_id] = matrix
             self.outcome.accepted += 1

@@ -53,7 +53,6 @@ class FullDisk(Fault):
 
 
 def fill(path):
-    """Write a file until its file system is full."""
     with path.open("wb", buffering=0) as file, suppress(OSError):
         while True:
             file.write(bytes(_MIB))
@@ -129,7 +128,6 @@ class SmallGroup(Fault):
         return RunningServer(folder / "data", prefix=prefix, arena_bytes="4GiB")
 
     def strike(self, chance):
-        """Have 16 products computed at once, 43 MiB each."""
         factor = chance.randrange(1, 9)
         content = 2 * encode_npy(factor * np.eye(1350))
         product = factor**2 * np.eye(1350)

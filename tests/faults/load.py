@@ -73,7 +73,6 @@ class Load:
         self._calls = [self._pool.submit(*call) for call in asked]
 
     def join(self):
-        """Wait until every caller has been answered."""
         self._pool.shutdown()
         for call in self._calls:
             call.result()

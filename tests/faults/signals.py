@@ -21,7 +21,6 @@ class Signals(Fault):
         self.told = f"{', then '.join(words)} of {' and '.join(targets)}"
 
     def strike(self, chance):
-        """Send the signals, to several processes in any order."""
         pids = self._find()
         if self._stops:
             send(signal.SIGSTOP, pids.values())
@@ -63,7 +62,6 @@ class EngineHangs(Fault):
 
 
 def send(number, pids):
-    """Send a signal to processes that may be gone."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)

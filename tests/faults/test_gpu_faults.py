@@ -92,7 +92,6 @@ def submit(service, count=JOBS, *, f=0):
 
 
 def finish(service, jobs):
-    """The jobs, once all have ended."""
     return [service.wait_job(job, seconds=120) for job in jobs]
 
 

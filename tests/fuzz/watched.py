@@ -154,7 +154,6 @@ class WatchedService:
         self._read_log()
 
     def look(self):
-        """What is held now."""
         arena = self.server.client.get("/v1/devices").json()["arena"]
         pid = self.server.process.pid
         family = list_family(pid)
@@ -166,7 +165,6 @@ class WatchedService:
         )
 
     def count_answers(self):
-        """The answers so far, by status."""
         return ", ".join(f"{status}: {count}" for status, count in sorted(self._statuses.items()))
 
     def forget_matrices(self):

@@ -213,7 +213,6 @@ def _judge_valid(requests, answers):
 
 
 def show(case):
-    """A case in some lines."""
     pieces = "\n".join(f"  {_shorten(piece)}" for piece in case.pieces[:20])
     return f"{case.way}, {len(case.pieces)} pieces, then {case.end}:\n{pieces}"
 

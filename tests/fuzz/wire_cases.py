@@ -33,7 +33,6 @@ class Case:
 
     @property
     def content(self):
-        """All that is sent."""
         return b"".join(self.pieces)
 
 

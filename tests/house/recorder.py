@@ -25,7 +25,6 @@ def start(folder):
 
 
 def clear():
-    """Forget what has run."""
     _seen.clear()
 
 

@@ -15,7 +15,6 @@ from wavetrim.kernels.gemm.dispatch import multiply_on_device
 
 
 def multiply_ragged(spec, k, cache_dir, *, padding, sms):
-    """A product with ragged tiles on all sides; raises if it is wrong."""
     m, n = spec.tile.m + 3, spec.tile.n + 5
     generator = np.random.default_rng(0)
     a, b, c = (

@@ -48,7 +48,6 @@ def list_compilations():
 
 @pytest.fixture(scope="module")
 def compiled_kernels(kernel_cache):
-    """The kernels of `list_compilations`."""
     slow_first = sorted(list_compilations(), key=lambda pair: -pair[0].shared_bytes)
     specs, archs = zip(*slow_first, strict=True)
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:

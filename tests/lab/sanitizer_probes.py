@@ -14,7 +14,6 @@ from wavetrim.lab.gpu.stopwatch import Stopwatch
 
 
 def main():
-    """Run the probes, each reading checked, and print their number."""
     cupy.cuda.set_allocator(None)  # separate allocations, so that accesses past an end are seen
     watch = Stopwatch(0, Path(sys.argv[1]), filler_bytes=1 << 20)
     readings = [

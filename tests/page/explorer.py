@@ -43,7 +43,6 @@ def change(field, value):
 
 
 def find_invalid(page):
-    """The fields that are marked as wrong."""
     return page.run("[...document.querySelectorAll('[aria-invalid=true]')].map((one) => one.id)")
 
 

@@ -22,7 +22,6 @@ def plan(server, **query):
 
 
 def read_devices(page):
-    """The table of the devices and their parts."""
     return page.run(
         "[...document.querySelectorAll('.parts tbody tr')]"
         ".map((row) => [...row.children].map((cell) => cell.textContent))"
@@ -53,7 +52,6 @@ def test_plans_for_several_gpus_are_those_of_the_service(page, shared_server, de
 
 @pytest.fixture
 def two_gpus(tmp_path, monkeypatch, start_server):
-    """A service that has two GPUs."""
     folder = write_sitecustomize(tmp_path, row_seconds=1e-5)
     monkeypatch.setenv("PYTHONPATH", clear_environment(folder)["PYTHONPATH"])
     server = start_server(devices="0,1")

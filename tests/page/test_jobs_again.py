@@ -30,7 +30,6 @@ def small(server):
 
 
 def cancel(server, jobs):
-    """Cancel jobs, the last first, and wait until they have ended."""
     for job in reversed(jobs):
         server.client.delete(f"/v1/jobs/{job}")
     for job in jobs:

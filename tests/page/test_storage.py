@@ -11,7 +11,6 @@ from tests.processes import wait_until
 
 
 def show_bytes(size):
-    """A size as the page writes it."""
     power = min((size.bit_length() - 1) // 10, 4)
     value = size / 1024**power
     shown = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -24,12 +24,10 @@ def run_as_if(plan, times):
 
 
 def change_cpu(profile, **changes):
-    """A profile with other numbers of its CPU."""
     return replace(profile, cpu=replace(profile.cpu, **changes))
 
 
 def change_links(profile, **changes):
-    """A profile with other numbers of all of its links."""
     return replace(profile, links=tuple(replace(link, **changes) for link in profile.links))
 
 

@@ -48,7 +48,6 @@ class Device:
         self.recorded = set()
 
     def enqueue(self, buffer):
-        """Enqueue all commands."""
         for kind, queue, *words in buffer.commands.tolist():
             self._queues[queue].append((kind, words))
 
@@ -65,7 +64,6 @@ class Device:
         return kind != CommandKind.WAIT or words[0] in self.recorded
 
     def carry_out(self, kind, words):
-        """Carry out a command."""
         if kind == CommandKind.RECORD:
             self.recorded.add(words[0])
         elif kind == CommandKind.LAUNCH:
@@ -91,7 +89,6 @@ class Device:
                 part[...] = device
 
     def view(self, place):
-        """A matrix on the device."""
         size = (place.rows - 1) * place.leading_dimension + place.columns
         memory = (c_byte * (size * place.item_bytes)).from_address(place.pointer)
         items = np.frombuffer(memory, TYPES[place.item_bytes])

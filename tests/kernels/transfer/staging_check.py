@@ -40,7 +40,6 @@ SLABS = {}
 
 
 def allocate(size_bytes):
-    """Address of new memory."""
     memory = np.empty(size_bytes, np.uint8)
     SLABS[memory.ctypes.data] = memory
     return memory.ctypes.data
@@ -60,7 +59,6 @@ class Caller:
         self.driver = driver
 
     def send(self, matrix, place, *, inwards=True):
-        """Ask for a copy."""
         events = make_event(self.driver), make_event(self.driver)
         return self.stage.send(CopyRequest(matrix, place, inwards, None, *events))
 
@@ -279,7 +277,6 @@ def refuse(status):
 
 
 def main():
-    """Run the checks."""
     driver = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
     native_stage._allocate_slabs = allocate
     native_stage._free_slabs = SLABS.pop

@@ -41,7 +41,6 @@ def clock():
 
 @pytest.fixture
 def machine(clock):
-    """A machine that learns."""
     return replace(SMALL, corrections=Corrections(clock))
 
 

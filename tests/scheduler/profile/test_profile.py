@@ -27,7 +27,6 @@ def find(device=None, devices=(), directory=None, cpu_threads=8):
 
 
 def measure(info=H200, joint=None):
-    """A calibration."""
     found = find(None, (info,) if info else ())
     key = read_key(info, 8)
     return replace(found, source="measured", measured_at="2026-01-01", key=key, joint=joint)

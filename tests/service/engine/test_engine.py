@@ -55,7 +55,6 @@ async def start_run(engine, message, note=lambda _event: None):
 
 
 async def compute(engine, message):
-    """The final message of a run."""
     return await (await start_run(engine, message))
 
 

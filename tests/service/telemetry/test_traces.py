@@ -38,7 +38,6 @@ class Collector(ThreadingHTTPServer):
         self.services = set()
 
     def take(self, body):
-        """Take the spans of a request."""
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
             named = {item.key: item.value.string_value for item in resource.resource.attributes}
             self.services.add(named["service.name"])

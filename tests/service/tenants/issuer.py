@@ -41,11 +41,9 @@ class Issuer:
         self.ended = threading.Event()
 
     def add(self, kid, algorithm):
-        """Make a key."""
         self.keys[kid] = algorithm, MAKERS[algorithm]()
 
     def describe(self):
-        """The JWKS."""
         return {"keys": [describe_key(kid, *key) for kid, key in self.keys.items()]}
 
     def sign(self, kid, *, headers=None, **claims):

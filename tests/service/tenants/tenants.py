@@ -29,7 +29,6 @@ def open_caller(server, key, socket=None):
 
 
 def store(client, size=2, **headers):
-    """Store a matrix of ones."""
     content = encode_npy(np.ones((size, size)))
     answer = client.post("/v1/matrices", content=content, headers={**NPY, **headers})
     assert answer.is_success, answer.text
@@ -37,7 +36,6 @@ def store(client, size=2, **headers):
 
 
 def post_job(client, a, b, key=None):
-    """Post a product as a job."""
     headers = {} if key is None else {"Idempotency-Key": key}
     return client.post("/v1/jobs", json={"a": a, "b": b}, headers=headers)
 

@@ -18,7 +18,6 @@ FILE_BYTES = len(encode_npy(np.ones((20, 20))))
 
 @pytest.fixture
 def make_caller(server):
-    """Makes callers with quotas."""
     clients = []
 
     def make(name, *quotas):

@@ -184,8 +184,6 @@ def test_an_issuer_needs_pyjwt_and_lets_a_service_listen_on_a_network(monkeypatc
 
 
 def read_with(url, work, *, pause_seconds=0.0):
-    """Run something with an issuer's keys."""
-
     async def run():
         keys = IssuerKeys(JwksSource(url), pause_seconds=pause_seconds)
         tokens = Tokens(ISSUER, AUDIENCE, keys)
