@@ -23,11 +23,7 @@ def write_groups(root, files):
 
 @dataclass(frozen=True, slots=True)
 class MemoryGroup:
-    """A control group.
-
-    Attributes:
-        folder: Its folder in /sys/fs/cgroup.
-    """
+    """A control group, by its folder."""
 
     folder: Path
 

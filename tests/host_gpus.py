@@ -30,12 +30,7 @@ def write_sitecustomize(folder, *, row_seconds, resident_bytes=0):
 
 
 def install(*, row_seconds, resident_bytes):
-    """Put GPUs that compute in host memory in place of real ones.
-
-    Args:
-        row_seconds: Seconds that each takes for a row of C.
-        resident_bytes: Limit of each one's resident operands.
-    """
+    """Put GPUs that compute in host memory in place of real ones, as slow as asked for."""
     HostPipeline.row_seconds = row_seconds
     HostPipeline.resident_bytes = resident_bytes
     device.select_devices = _select

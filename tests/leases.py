@@ -27,12 +27,7 @@ def fetch_descriptor(path, token):
 
 
 class Lease:
-    """A lease and its memory, until the block ends.
-
-    Args:
-        client: Over the service's Unix socket.
-        size_bytes: Its wanted size.
-    """
+    """A lease and its memory until the block ends, for a client of the Unix socket."""
 
     def __init__(self, client, size_bytes):
         answer = client.post("/v1/leases", json={"bytes": size_bytes})

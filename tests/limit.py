@@ -22,13 +22,7 @@ cores of a shared server it takes 3 to 5 ms, from one minute to the next."""
 
 
 class Limit(float):
-    """Seconds that something may take on this machine now.
-
-    Args:
-        seconds: Its limit on an idle machine.
-        factor: What it is multiplied by, if above 1.
-        reason: Why, in words.
-    """
+    """Seconds that something may take on this machine now: a limit times a factor."""
 
     def __new__(cls, seconds, factor, reason):
         limit = super().__new__(cls, seconds * max(1.0, factor))

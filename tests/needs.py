@@ -17,10 +17,9 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A program or a right.
+    """A program or a right, and what it is for.
 
     Attributes:
-        purpose: What it is for.
         commands: Names of its commands, each with its other names; empty for a right.
         packages: Its packages in Debian.
         fixtures: Fixtures that start it: a test that asks for one of them needs it.

@@ -12,12 +12,7 @@ _PAUSE_SECONDS = 0.02
 
 @dataclass(slots=True)
 class Growth:
-    """Growth of the own memory of a process and its children.
-
-    Attributes:
-        before_bytes: Bytes at the beginning.
-        most_bytes: Most bytes since then.
-    """
+    """Growth of the own memory of a process and its children."""
 
     before_bytes: int
     most_bytes: int

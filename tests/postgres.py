@@ -28,10 +28,7 @@ DATABASES = ("sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postg
 class PostgresServer:
     """A cluster of its own, stopped and started at will.
 
-    Args:
-        programs: Folder of initdb and pg_ctl.
-        folder: Empty; the user of the server can enter it.
-        user: The user that runs the server; None for the user that runs the tests.
+    Its folder is empty, and its user, None for the one that runs the tests, can enter it.
     """
 
     def __init__(self, programs, folder, user):

@@ -42,13 +42,8 @@ _DEAF_TO = (signal.SIGINT, signal.SIGTERM)
 class ForkedProcess:
     """A running program, used like a `subprocess.Popen`; its standard input is empty.
 
-    Args:
-        module: What `python -m` would run.
-        arguments: The program's.
-        folder: Where it runs.
-        environment: All of its environment.
-        output: Descriptor of its standard output.
-        errors: Descriptor of its standard error.
+    `module` is what `python -m` would run, `environment` all of its environment, and `output` and
+    `errors` are descriptors.
     """
 
     def __init__(self, module, arguments, *, folder, environment, output, errors):

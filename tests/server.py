@@ -267,9 +267,7 @@ class RunningServer:
 def make_server_fixture(*, has_socket=False, **settings):
     """A fixture: one server with these settings for a module's tests, ready to compute.
 
-    Args:
-        has_socket: Whether it listens on a Unix socket, too, beside its data folder.
-        settings: Its settings.
+    With `has_socket` it listens on a Unix socket, too, beside its data folder.
     """
 
     @pytest.fixture(scope="module")

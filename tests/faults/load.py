@@ -51,12 +51,7 @@ def make_pairs():
 
 
 class Load:
-    """What callers ask for in one round; it begins at once.
-
-    Args:
-        ledger: Is told what was accepted.
-        pairs: The operands' ids and products; jobs multiply each by itself.
-    """
+    """What callers ask for in one round, which begins at once: products of each operand."""
 
     def __init__(self, ledger, pairs):
         self._ledger = ledger

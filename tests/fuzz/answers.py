@@ -15,13 +15,7 @@ _WITHOUT_BODY = frozenset({204, 304})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer.
-
-    Attributes:
-        status: HTTP status; never an interim one.
-        fields: Its header, names in lower case.
-        body: Its body.
-    """
+    """One answer, never an interim one; names of its fields are in lower case."""
 
     status: int
     fields: dict[bytes, bytes]
@@ -39,17 +33,9 @@ class Answer:
 
 
 def split_answers(content, is_head):
-    """The answers of a connection.
+    """The answers of a connection without interim ones, and the bytes of one that was broken off.
 
-    Args:
-        content: All that came.
-        is_head: Whether the request of an id was HEAD, so that its answer has no body.
-
-    Returns:
-        The answers, without interim ones, and the bytes of one that was broken off.
-
-    Raises:
-        Fault: They are not well-formed.
+    `is_head` tells whether the request of an id was HEAD, so that its answer has no body.
     """
     answers = []
     begin = 0

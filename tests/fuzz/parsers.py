@@ -20,12 +20,7 @@ from tempfile import TemporaryDirectory
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How a target is fuzzed.
-
-    Attributes:
-        weight: Its part of the time, beside the others'.
-        most_bytes: The longest input.
-    """
+    """How a target is fuzzed: its part of the time, beside the others', and its longest input."""
 
     weight: int
     most_bytes: int

@@ -81,14 +81,9 @@ class WatchedService:
     """A service in a folder of its own, with a key, over TCP and a Unix socket.
 
     Args:
-        side: Rows and columns of the matrices that are stored in it.
+        side: Rows and columns of the `matrices` that are stored in it.
         is_killed: Whether somebody kills its engine.
         settings: Settings of the service, in place of the usual ones.
-
-    Attributes:
-        server: The service.
-        unix_socket: Path of its Unix socket.
-        matrices: Square matrices that are stored in it.
     """
 
     def __init__(self, *, side=5, is_killed=False, **settings):

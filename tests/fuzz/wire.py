@@ -36,13 +36,7 @@ _RESET = struct.pack("ii", 1, 0)
 
 
 class WireFuzzer:
-    """Draws connections, and judges what comes back.
-
-    Args:
-        service: What is asked.
-        seed: Of all connections.
-        draw: Draws a connection from the seed and its number.
-    """
+    """Draws connections from the seed and their numbers, and judges what comes back."""
 
     def __init__(self, service, seed, draw=draw_case):
         self._service = service

@@ -20,14 +20,7 @@ def deviceGetAttribute(attribute, index): return 10**6
 
 
 def write_cupy(folder, *, uuids=(), status=100, message=""):
-    """Write the package into a folder; returns it as a PYTHONPATH.
-
-    Args:
-        folder: The folder.
-        uuids: UUIDs of its GPUs.
-        status: CUDA's error without any.
-        message: The error's words.
-    """
+    """Write the package into a folder, with these GPUs or an error; returns it as a PYTHONPATH."""
     (folder / "cupy" / "cuda").mkdir(parents=True)
     (folder / "cupy" / "__init__.py").touch()
     (folder / "cupy" / "cuda" / "__init__.py").touch()

@@ -59,8 +59,7 @@ def plan_on(executor, shape, dtype="float32", **options):
 def make_small_machine(**links):
     """A machine so slow that products of a few hundred rows are split: a GPU of 8 slots.
 
-    Args:
-        links: Numbers of its links; without them 1 GB/s each way.
+    Without other numbers its links have 1 GB/s each way.
     """
     gpu = replace(
         H200.gpu,

@@ -20,13 +20,7 @@ HEADERS = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
 
 
 class Collector(ThreadingHTTPServer):
-    """Receives spans.
-
-    Attributes:
-        variables: What lets a service send spans to it, soon.
-        spans: Those that have come.
-        services: Names of the services that have sent them.
-    """
+    """Receives spans; its variables let a service send them to it, soon."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Receiver)

@@ -23,12 +23,9 @@ MAKERS = {
 
 
 class Issuer:
-    """Keys by their ids, each for one algorithm, and what is asked for them.
+    """Keys by their ids, each for one algorithm, and how often their JWKS was read.
 
-    Attributes:
-        reads: How often the JWKS was asked for.
-        status: What it is answered with.
-        is_slow: Whether an answer begins and never ends.
+    It is answered with `status`; if it is slow, an answer begins and never ends.
     """
 
     def __init__(self, **algorithms):
