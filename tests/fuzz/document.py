@@ -6,14 +6,13 @@ Whatever comes back must be what the document says: status, media type, headers 
 are for callers of the Unix socket: over TCP their products are refused.
 """
 
-import argparse
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.environment import ROOT
-from tests.fuzz.fault import Fault
+from tests.fuzz.fault import Fault, run_fuzzer
 from tests.fuzz.watched import ANSWER_SECONDS, AUTHORIZED, WatchedService
 
 _CONFIG = Path(__file__).with_name("schemathesis.toml")
@@ -53,17 +52,7 @@ def _run(service, seconds, seed):
 
 
 def main():
-    """Fuzz for as long as the arguments say; returns the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    try:
-        fuzz(arguments.seconds, arguments.seed)
-    except Fault as fault:
-        print(f"fault: {fault}", file=sys.stderr)
-        return 1
-    return 0
+    return run_fuzzer(__doc__, fuzz)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ connection's end, in time; well-formed requests get the answer that they must ha
 what lies in a body is never taken for a request.
 """
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -20,7 +19,7 @@ import time
 from collections import Counter
 
 from tests.fuzz.answers import split_answers
-from tests.fuzz.fault import Fault
+from tests.fuzz.fault import Fault, run_fuzzer
 from tests.fuzz.framing import find_requests
 from tests.fuzz.watched import ANSWER_SECONDS, NEVER, WatchedService
 from tests.fuzz.wire_cases import MAYBE, draw_case
@@ -217,27 +216,17 @@ def _shorten(content, length=700):
     return f"{content[: length // 2]!r} … {len(content) - length} … {content[-length // 2 :]!r}"
 
 
+def fuzz(seconds, seed, case):
+    print(f"seed {seed}", flush=True)
+    with WatchedService() as service:
+        fuzzer = WireFuzzer(service, seed)
+        asyncio.run(fuzzer.run(seconds) if case is None else fuzzer.try_case(case))
+        told = ", ".join(f"{count} over {way}" for way, count in fuzzer.ways.items())
+        print(f"connections: {told}\nanswers by status: {service.count_answers()}", flush=True)
+
+
 def main():
-    """Fuzz for as long as the arguments say; returns the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--case", type=int, help="only the connection of this number")
-    arguments = parser.parse_args()
-    print(f"seed {arguments.seed}", flush=True)
-    try:
-        with WatchedService() as service:
-            fuzzer = WireFuzzer(service, arguments.seed)
-            if arguments.case is None:
-                asyncio.run(fuzzer.run(arguments.seconds))
-            else:
-                asyncio.run(fuzzer.try_case(arguments.case))
-            told = ", ".join(f"{count} over {way}" for way, count in fuzzer.ways.items())
-            print(f"connections: {told}\nanswers by status: {service.count_answers()}", flush=True)
-    except Fault as fault:
-        print(f"fault: {fault}", file=sys.stderr)
-        return 1
-    return 0
+    return run_fuzzer(__doc__, fuzz, case="only the connection of this number")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -110,22 +109,15 @@ def _find_in_process(folder, devices):
 
 def _find_over_http(folder, devices):
     found = {}
-    with _serve(folder, devices) as server:
+    settings = {"modules": folder, "test_ways": folder, "devices": devices}
+    settings["prefix"] = ("env",)  # without one it is forked from a process that has begun already
+    with RunningServer(folder / "data", **settings) as server:
         for size in (64, 2048):
             body = 2 * encode_npy(np.ones((size, size), np.float32))
             found[f"POST /v1/matmul, {size}²"] = _record(folder, partial(_post, server, body))
         matrix = server.upload(np.ones((300, 300), np.float32))
         found["job of 300², POST to result"] = _record(folder, partial(_run_job, server, matrix))
     return found
-
-
-@contextmanager
-def _serve(folder, devices):
-    prefix = ("env",)  # without one it is forked from a process that has begun already
-    with RunningServer(
-        folder / "data", prefix=prefix, modules=folder, test_ways=folder, devices=devices
-    ) as server:
-        yield server
 
 
 def _post(server, body):

@@ -151,9 +151,8 @@ def test_the_cpu_alone_leaves_the_gpu_alone(start, tmp_path):
     worker = start(device="0")
     worker.receive()
     a = make_matrix(300, 300, "float32", seed=1)
-    succeeded = worker.run(make_request(tmp_path, a, a, options=PlanOptions(f=0), cpu_only=True))[
-        -1
-    ]
+    request = make_request(tmp_path, a, a, options=PlanOptions(f=0), cpu_only=True)
+    succeeded = worker.run(request)[-1]
     assert (succeeded["plan"]["f"], succeeded["timings"]["gpu_seconds"]) == (300, 0)
 
 
