@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kernels.specs import SPECS, name_spec
+from tests.kernels.specs import SPECS, multiply, name_spec
 from tests.matrices import assert_product, is_poison, make_matrix, make_output, padding_of
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.device import list_devices
@@ -181,26 +181,18 @@ def test_offsets_beyond_two_to_the_31_are_right(spec, kernel_cache):
 @pytest.mark.gpu
 @with_specs([spec for spec in SPECS if spec.dtype not in ("float16", "bfloat16")])
 def test_denormals_are_kept(spec, kernel_cache):
-    import cupy
-
     small = np.sqrt(np.finfo(spec.dtype).smallest_subnormal) * 64
-    a = cupy.full((3, 1), small, spec.dtype)
-    b = cupy.full((1, 5), small, spec.dtype)
-    c = cupy.empty((3, 5), spec.dtype)
-    multiply_on_device(spec, a, b, c, cache_dir=kernel_cache)
-    np.testing.assert_array_equal(cupy.asnumpy(c), cupy.asnumpy(a) * cupy.asnumpy(b))
+    a, b = np.full((3, 1), small, spec.dtype), np.full((1, 5), small, spec.dtype)
+    c = multiply(spec, a, b, kernel_cache)
+    np.testing.assert_array_equal(c, a * b)
     assert 0 < float(c[0, 0].real) < np.finfo(spec.dtype).tiny
 
 
 @pytest.mark.gpu
 def test_cublas_in_float32_is_not_tf32(kernel_cache):
-    import cupy
-
     a, b = make_matrix(512, 1, "float32", 1), make_matrix(1, 512, "float32", 2)
-    c = cupy.empty((512, 512), np.float32)
-    cublas = find_kernel("cublas", "float32")
-    multiply_on_device(cublas, cupy.asarray(a), cupy.asarray(b), c, cache_dir=kernel_cache)
-    np.testing.assert_array_equal(cupy.asnumpy(c), a * b)
+    product = multiply(find_kernel("cublas", "float32"), a, b, kernel_cache)
+    np.testing.assert_array_equal(product, a * b)
 
 
 @pytest.mark.gpu
