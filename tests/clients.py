@@ -75,7 +75,7 @@ def client(request, shared_server, unix_socket):
 @pytest.fixture(params=KINDS)
 def kind(request):
     """Each kind of client in turn."""
-    return str(request.param)
+    return request.param
 
 
 @pytest.fixture

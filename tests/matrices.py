@@ -98,15 +98,15 @@ def draw_pinned(m, n, k):
 def is_poison(array):
     """Which elements are still poison."""
     if is_integer(array.dtype):
-        return np.asarray(array == np.iinfo(array.dtype).max)
-    return np.asarray(np.isnan(array))
+        return array == np.iinfo(array.dtype).max
+    return np.isnan(array)
 
 
 def padding_of(matrix):
     """The elements between the rows (columns) of a matrix made with a leading dimension."""
     buffer = matrix.base if matrix.base is not None else matrix
     inner = matrix.shape[0] if matrix.strides[0] < matrix.strides[1] else matrix.shape[1]
-    return np.asarray(buffer)[:, inner:]
+    return buffer[:, inner:]
 
 
 def reference_product(a, b, c=None, *, alpha=1.0, beta=0.0):
@@ -119,7 +119,7 @@ def reference_product(a, b, c=None, *, alpha=1.0, beta=0.0):
     else:
         wide = np.uint64 if a.dtype.kind == "u" else np.int64
         alpha, beta = int(alpha), int(beta)
-    product = np.asarray(alpha * (a.astype(wide) @ b.astype(wide)))
+    product = alpha * (a.astype(wide) @ b.astype(wide))
     if c is not None and beta != 0:
         product += beta * c.astype(wide)
     return product

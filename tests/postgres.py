@@ -111,7 +111,7 @@ def database(request, tmp_path):
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'wavetrim.db'}"
     else:
-        url = str(request.getfixturevalue("postgres_url"))
+        url = request.getfixturevalue("postgres_url")
     opened = open_database(url)
     yield opened
     metadata.drop_all(opened)

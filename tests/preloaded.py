@@ -71,9 +71,7 @@ class ForkedProcess:
         """
         if self.returncode is None and not select.select([self._status], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
-        status = self.poll()
-        assert status is not None
-        return status
+        return self.poll()
 
     def send_signal(self, number):
         """Send a signal, if it has not ended."""
@@ -146,7 +144,7 @@ def _become_program(requests):
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
-    return str(module)
+    return module
 
 
 def _keep_routes():

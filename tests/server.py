@@ -62,7 +62,7 @@ class RunningServer:
         constants = {name: settings.pop(name) for name in PLACES if name in settings}
         self.constants = describe_constants(**{**SHARED_CONSTANTS, **constants})
         self.settings = settings
-        self.port = int(str(settings.get("port") or find_free_port()))
+        self.port = int(settings.get("port") or find_free_port())
         self.url = f"{'https' if 'tls_certificate' in settings else 'http'}://127.0.0.1:{self.port}"
         self.log = data_dir.with_suffix(".log")
         self.process = self._launch()
@@ -189,7 +189,7 @@ class RunningServer:
         """Store an array; returns the matrix's id."""
         response = self.client.post("/v1/matrices", content=encode_npy(array), headers=NPY)
         assert response.status_code == 201, response.text
-        return str(response.json()["id"])
+        return response.json()["id"]
 
     def download(self, path):
         """Fetch an array from a path that sends .npy files."""
@@ -205,7 +205,7 @@ class RunningServer:
         }
         response = self.client.post("/v1/jobs", json={**operands, **options})
         assert response.status_code == 202, response.text
-        return str(response.json()["id"])
+        return response.json()["id"]
 
     def wait_job(self, job_id, seconds=60):
         """Wait until a job has ended; returns it as the service shows it."""
@@ -319,7 +319,7 @@ def open_http(where, **options):
 def find_free_port():
     """A loopback port that is free at this moment."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+        return listener.getsockname()[1]
 
 
 def encode_npy(array):

@@ -22,7 +22,6 @@ def test_readings_that_a_driver_lacks_are_left_out():
 def test_each_gpu_has_readings_of_memory_clocks_and_power():
     devices = list_devices()
     read = open_readings(devices)
-    assert read is not None
     for info, reading in zip(devices, read(), strict=True):
         assert reading.index == info.index
         assert 0 < reading.memory_used_bytes <= info.memory_bytes * 1.1

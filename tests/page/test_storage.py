@@ -62,7 +62,7 @@ def test_devices_arena_and_profile_are_those_of_the_service(page, server):
 
     def has_learnt():
         server.wait_job(server.post_job(a, b))
-        return bool(server.client.get("/v1/profile").json()["corrections"])
+        return server.client.get("/v1/profile").json()["corrections"]
 
     wait_until(has_learnt)
     show_anew(page, f"{server.url}/#view=storage")

@@ -145,7 +145,6 @@ def test_a_product_is_enqueued_at_once_and_awaited_later(pipeline, *, timed, bet
         HostProduct(spec, a, b, c, alpha=1.0, beta=beta, timed=timed),
         hooks=[GpuHooks(reported.append, final.append)],
     )
-    assert finish is not None
     others = threading.Thread(target=pipeline.keep, args=("other", b))
     others.start()
     (timings,) = finish()

@@ -282,7 +282,6 @@ def main():
     native_stage._free_slabs = SLABS.pop
     native_stage._raise = refuse  # type: ignore[assignment]
     pool = open_copiers(2, cache_dir=Path(sys.argv[2]))
-    assert pool is not None
     for columns in (9, 12):  # on the device, rows are 12 elements apart
         check_commands(pool, driver, columns)
     caller = Caller(NativeStage(pool, STREAM, STREAM), driver)

@@ -46,7 +46,6 @@ def test_an_unknown_device_is_refused_with_the_known_ones():
 
 def test_a_gpu_without_a_preset_is_derived_from_its_properties():
     gpu = find(None, (replace(H200, name="Experimental GPU", memory_clock_mhz=0),)).gpu
-    assert gpu is not None
     assert gpu.float32_gflops == pytest.approx(66_908, rel=0.01)
     assert gpu.memory_gbytes_per_second > 0
     assert "derived" in gpu.source
