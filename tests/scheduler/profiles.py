@@ -62,21 +62,12 @@ def make_small_machine(**links):
     Without other numbers its links have 1 GB/s each way.
     """
     gpu = replace(
-        H200.gpu,
-        name="small",
-        sm_count=8,
-        memory_gbytes_per_second=10.0,
-        float32_gflops=60.0,
-        float64_gflops=30.0,
-        float64_tensor_gflops=30.0,
-    )
+        H200.gpu, name="small", sm_count=8, memory_gbytes_per_second=10.0, float32_gflops=60.0,
+        float64_gflops=30.0, float64_tensor_gflops=30.0,
+    )  # fmt: skip
     machine = change_cpu(
-        build_preset_profile(gpu, "a test", 16),
-        float32_gflops=40.0,
-        float64_gflops=20.0,
-        thread_gflops=5.0,
-        read_gbytes_per_second=10.0,
-        write_gbytes_per_second=8.0,
-    )
+        build_preset_profile(gpu, "a test", 16), float32_gflops=40.0, float64_gflops=20.0,
+        thread_gflops=5.0, read_gbytes_per_second=10.0, write_gbytes_per_second=8.0,
+    )  # fmt: skip
     rates = {"in_gbytes_per_second": 1.0, "out_gbytes_per_second": 1.0, "duplex": 1.2}
     return change_links(machine, **rates | links)

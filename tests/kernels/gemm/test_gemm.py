@@ -62,18 +62,12 @@ def check_product(spec, shape, cache_dir, *, alpha=1.0, beta=0.0, padding=0, ski
     c = make_output(m, n, spec.dtype, leading_dimension=n + padding)
     if beta != 0:
         c[...] = make_matrix(m, n, spec.dtype, 3)
+    (device_a, _), (device_b, _) = put_on_device(a, skip=skip), put_on_device(b, skip=skip)
     device_c, memory = put_on_device(c, skip=skip)
-    multiply_on_device(
-        spec,
-        put_on_device(a, skip=skip)[0],
-        put_on_device(b, skip=skip)[0],
-        device_c,
-        alpha=alpha,
-        beta=beta,
-        cache_dir=cache_dir,
-    )
+    factors = {"alpha": alpha, "beta": beta}
+    multiply_on_device(spec, device_a, device_b, device_c, **factors, cache_dir=cache_dir)
     out = cupy.asnumpy(memory)
-    assert_product(out[:, :n], a, b, c, alpha=alpha, beta=beta)
+    assert_product(out[:, :n], a, b, c, **factors)
     assert is_poison(out[:, n:]).all(), "padding between the rows of C was written"
     assert is_poison(padding_of(c)).all()
     return out[:, :n]

@@ -25,18 +25,11 @@ SHAPES = [
     (333, 409, 1021),
     (1031, 769, 257),
 ]
-HALVES = [
-    spec
-    for spec in (find_kernel("tensor", dtype) for dtype in ("float16", "bfloat16"))
-    if spec in SPECS
-]
+TENSORS = [find_kernel("tensor", dtype) for dtype in ("float16", "bfloat16")]
+HALVES = [spec for spec in TENSORS if spec in SPECS]
 KERNELS = [
-    find_kernel("cublas", "float32"),
-    find_kernel("cublas", "float64"),
-    find_kernel("cublas", "float16"),
-    find_kernel("cublas", "bfloat16"),
-    find_kernel("cublas", "complex64"),
-    find_kernel("cublas", "complex128"),
+    *(find_kernel("cublas", dtype) for dtype in ("float32", "float64", "float16", "bfloat16")),
+    *(find_kernel("cublas", dtype) for dtype in ("complex64", "complex128")),
     find_kernel("register", "float32"),
     find_kernel("shared", "float64"),
 ]
@@ -167,16 +160,8 @@ def test_half_precision_is_scaled_by_factors_beyond_its_range(pipeline, beta, dt
 def test_alpha_zero_reads_neither_a_nor_b(pipeline):
     a, c = make_output(64, 64, "float32"), np.ones((64, 64), np.float32)
     told = []
-    compute(
-        pipeline,
-        KERNELS[0],
-        a,
-        a.copy(),
-        c,
-        alpha=0.0,
-        beta=2.0,
-        hooks=GpuHooks(told.append, told.append),
-    )
+    hooks = GpuHooks(told.append, told.append)
+    compute(pipeline, KERNELS[0], a, a.copy(), c, alpha=0.0, beta=2.0, hooks=hooks)
     assert np.all(c == 2)
     assert told == [64, range(64)]
     compute(pipeline, KERNELS[0], a, a.copy(), c, alpha=0.0)
