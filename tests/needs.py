@@ -1,7 +1,7 @@
 """What some tests need beside make and Python: programs, and rights on the machine.
 
     @pytest.mark.needs("nginx")
-    def test_something() -> None:
+    def test_something():
 
 `make test` leaves such tests out on every machine; `make test-rest` runs them. There a missing
 program fails its tests; where a right is missing, they are skipped.

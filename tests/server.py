@@ -1,6 +1,6 @@
 """A real server in a process of its own, over a folder of its own, and a client for it.
 
-    def test_something(server: RunningServer) -> None:
+    def test_something(server):
         response = server.client.get("/v1/devices")
 
     with RunningServer(tmp_path / "data", arena_bytes=0) as server:
