@@ -2,17 +2,13 @@
 
 import base64
 import json
-from collections.abc import Callable, Iterator
 from io import BytesIO
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from PIL import Image
 
-from docs.browser import Browser, Page, start_browser
+from docs.browser import start_browser
 from tests.environment import ROOT
 
 AXE = ROOT / "tests" / "page" / "vendor" / "axe.min.js"
@@ -22,20 +18,20 @@ SHOWN = "document.getElementById('view').dataset.shown === location.hash && loca
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser():
     """A browser that reaches this machine only."""
     with start_browser() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def tab(browser: Browser) -> Page:
+def tab(browser):
     """A tab for a module's tests: to open one takes half a second of a core."""
     return browser.open_page()
 
 
 @pytest.fixture
-def page(tab: Page) -> Page:
+def page(tab):
     """The tab at a desktop's size. It still shows what the last test left."""
     tab.resize(1280, 900)
     tab.requests.clear()
@@ -44,10 +40,10 @@ def page(tab: Page) -> Page:
 
 
 @pytest.fixture
-def saved(page: Page) -> Callable[[str], bytes]:
+def saved(page):
     """Presses a button that saves a file; returns the file's bytes."""
 
-    def save(button: str) -> bytes:
+    def save(button):
         page.run("globalThis.kept = null; URL.createObjectURL = ((make) => (blob) => {"
                  "globalThis.kept = blob; return make.call(URL, blob)"
                  "})(URL.createObjectURL); null")  # fmt: skip
@@ -64,27 +60,51 @@ def saved(page: Page) -> Callable[[str], bytes]:
     return save
 
 
-def show(page: Page, url: str) -> None:
+def show(page, url):
     """Open a page at an address, and wait until it is drawn."""
     page.open(url)
     page.wait(SHOWN)
 
 
-def show_anew(page: Page, url: str) -> None:
+def show_anew(page, url):
     """Load a page again, even where only what follows the # differs, and wait until it is drawn."""
     page.open("about:blank")
     page.requests.clear()
     show(page, url)
 
 
-def go(page: Page, script: str) -> None:
+def go(page, script):
     """Run a script that changes the address, and wait until the page is drawn again."""
     before = page.run("location.hash")
     page.run(f"{script}; null")
     page.wait(f"location.hash !== {before!r} && {SHOWN}")
 
 
-def find_barriers(page: Page) -> list[Any]:
+def read(page, selector):
+    """The text of an element."""
+    return page.run(f"document.querySelector({json.dumps(selector)}).textContent")
+
+
+def read_all(page, selector):
+    """The texts of all such elements."""
+    found = f"[...document.querySelectorAll({json.dumps(selector)})]"
+    return page.run(f"{found}.map((one) => one.textContent)")
+
+
+def count(page, selector):
+    """How many such elements there are."""
+    return page.run(f"document.querySelectorAll({json.dumps(selector)}).length")
+
+
+def expect_accessible(page, url, *, width, dark):
+    """Assert that axe finds nothing in a page that fits its window."""
+    page.resize(width, 900, dark=dark)
+    show_anew(page, url)
+    assert page.run("document.documentElement.scrollWidth") == width
+    assert find_barriers(page) == []
+
+
+def find_barriers(page):
     """Serious accessibility problems that axe finds in the page, with their elements."""
     page.run(f"{AXE.read_text(encoding='utf-8')}; null")
     passed, found = page.run(
@@ -93,17 +113,16 @@ def find_barriers(page: Page) -> list[Any]:
         ".map(({ id, nodes }) => [id, nodes.map((node) => node.html)])])"
     )
     assert passed > 20, "axe has looked at little"
-    barriers: list[Any] = found
-    return barriers
+    return found
 
 
-def read_picture(file: BytesIO | Path) -> NDArray[Any]:
+def read_picture(file):
     """The pixels of a picture: rows, columns, and colours from 0 to 1."""
     with Image.open(file) as image:
         return np.asarray(image) / 255
 
 
-def expect_picture(drawn: bytes, kept: Path) -> None:
+def expect_picture(drawn, kept):
     """Assert that a picture looks like the one in a file.
 
     Means over squares are compared, because fonts differ among machines and times among runs.
@@ -115,8 +134,7 @@ def expect_picture(drawn: bytes, kept: Path) -> None:
     assert difference.mean() < 0.01
 
 
-def _shrink(picture: NDArray[Any], side: int = 40) -> NDArray[Any]:
+def _shrink(picture, side=40):
     rows, columns = picture.shape[0] // side, picture.shape[1] // side
     squares = picture[: rows * side, : columns * side, :3]
-    means: NDArray[Any] = squares.reshape(rows, side, columns, side, 3).mean(axis=(1, 3))
-    return means
+    return squares.reshape(rows, side, columns, side, 3).mean(axis=(1, 3))

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
-from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -16,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 
 
-def make_certificate(folder: Path, password: bytes = b"") -> tuple[Path, Path]:
+def make_certificate(folder, password=b""):
     """A certificate for localhost that signs itself, and its key; a password encrypts the key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])

@@ -9,9 +9,7 @@ import json
 import os
 import runpy
 import sys
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 VARIABLE = "WAVETRIM_TEST_CONSTANTS"
 
@@ -33,17 +31,17 @@ PLACES = {
 """The module, from the service on, and the constant, by the name that tests use."""
 
 
-def describe_constants(**constants: Any) -> dict[str, str]:
+def describe_constants(**constants):
     """The variables for a program whose constants are changed, by the names in `PLACES`."""
     return {VARIABLE: json.dumps(constants)} if constants else {}
 
 
-def name_program(environment: Mapping[str, str]) -> str:
+def name_program(environment):
     """The module to run for `wavetrim`: this one, if constants are changed."""
     return __name__ if VARIABLE in environment else "wavetrim"
 
 
-def change_constants() -> None:
+def change_constants():
     """Change them in their modules, and in all that have imported them."""
     importlib.import_module("wavetrim.service.app")  # all importers are there then
     for constant, value in json.loads(os.environ[VARIABLE]).items():

@@ -6,13 +6,9 @@ so one test serves both. The fixtures are known in all tests by conftest.py.
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.server import RunningServer
 from wavetrim.client import AsyncClient, AsyncJob, Client
 
 KINDS = ("blocking", "asyncio")
@@ -21,16 +17,16 @@ KINDS = ("blocking", "asyncio")
 class Awaited:
     """An object of the asynchronous client, whose calls are awaited at once."""
 
-    def __init__(self, wrapped: Any, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, wrapped, loop):
         self.wrapped = wrapped
         self._loop = loop
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         found = getattr(self.wrapped, name)
         return self._await_call(found) if callable(found) else found
 
-    def _await_call(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **named: Any) -> Any:
+    def _await_call(self, function):
+        def call(*arguments, **named):
             result = function(*map(_unwrap, arguments), **named)
             if inspect.isasyncgen(result):
                 return iter(self._wrap(self._loop.run_until_complete(_collect(result))))
@@ -40,27 +36,26 @@ class Awaited:
 
         return call
 
-    def _wrap(self, result: Any) -> Any:
+    def _wrap(self, result):
         if isinstance(result, list):
             return [self._wrap(one) for one in result]
         return Awaited(result, self._loop) if isinstance(result, AsyncJob) else result
 
 
-def _unwrap(argument: Any) -> Any:
+def _unwrap(argument):
     if isinstance(argument, list | tuple):
         return [_unwrap(one) for one in argument]
     return argument.wrapped if isinstance(argument, Awaited) else argument
 
 
-def open_client(kind: str, url: str | Path, **options: Any) -> Any:
+def open_client(kind, url, **options):
     """A client of a kind; calls of both kinds return results, not coroutines."""
     if kind == "blocking":
         return Client(url, **options)
     return Awaited(AsyncClient(url, **options), asyncio.new_event_loop())
 
 
-def close_client(client: Any) -> None:
-    """Close a client that `open_client` has opened."""
+def close_client(client):
     if isinstance(client, Client):
         client.close()
     else:
@@ -69,9 +64,7 @@ def close_client(client: Any) -> None:
 
 
 @pytest.fixture(params=["blocking over TCP", "asyncio over Unix"])
-def client(
-    request: pytest.FixtureRequest, shared_server: RunningServer, unix_socket: Path
-) -> Iterator[Any]:
+def client(request, shared_server, unix_socket):
     """A blocking client over TCP, then an asynchronous one over a Unix socket."""
     kind, _, way = request.param.partition(" over ")
     opened = open_client(kind, shared_server.url if way == "TCP" else unix_socket)
@@ -80,17 +73,17 @@ def client(
 
 
 @pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
+def kind(request):
     """Each kind of client in turn."""
-    return str(request.param)
+    return request.param
 
 
 @pytest.fixture
-def connect(kind: str) -> Iterator[Callable[..., Any]]:
+def connect(kind):
     """Opens clients of each kind in turn; all are closed after the test."""
-    opened: list[Any] = []
+    opened = []
 
-    def open_one(url: str | Path, **options: Any) -> Any:
+    def open_one(url, **options):
         opened.append(open_client(kind, url, **options))
         return opened[-1]
 
@@ -100,10 +93,10 @@ def connect(kind: str) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture(scope="session")
-def unix_socket(shared_server: RunningServer) -> Path:
+def unix_socket(shared_server):
     """The other address of the service that all tests share."""
     return shared_server.unix_socket
 
 
-async def _collect(values: Any) -> list[Any]:
+async def _collect(values):
     return [value async for value in values]

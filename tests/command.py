@@ -5,36 +5,32 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Self
 
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from tests.changed_program import name_program
 from tests.environment import SHARED_SETTINGS, clear_environment
 from tests.limit import allow
 from tests.preloaded import ForkedProcess
 from tests.processes import wait_until
-from tests.server import RunningServer
 from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.cli.main import app
 
 
-def make_environment(**variables: str) -> dict[str, str]:
+def make_environment(**variables):
     """This process's environment for a command: without a GPU, with these variables."""
     return {**clear_environment(), **list_quick_settings(), **variables}
 
 
-def list_quick_settings() -> dict[str, str]:
+def list_quick_settings():
     """Variables that make commands start fast: no GPU, C compiled before."""
     names = ("devices", "kernel_cache_dir")
     return {f"WAVETRIM_{name.upper()}": str(SHARED_SETTINGS[name]) for name in names}
 
 
-def invoke_command(*arguments: object, folder: Path, **variables: str) -> Result:
+def invoke_command(*arguments, folder, **variables):
     """Run a command in this process, which is faster; for commands that end at once."""
     hidden = {name: None for name in os.environ if name.startswith("WAVETRIM_")}
     with contextlib.chdir(folder):
@@ -43,14 +39,12 @@ def invoke_command(*arguments: object, folder: Path, **variables: str) -> Result
         )
 
 
-def call_service(server: RunningServer, folder: Path, *arguments: object) -> Result:
+def call_service(server, folder, *arguments):
     """Run a command about a service, as `invoke_command` does."""
     return invoke_command(*arguments, folder=folder, WAVETRIM_URL=server.url)
 
 
-def run_command(
-    *arguments: object, folder: Path, **variables: str
-) -> subprocess.CompletedProcess[str]:
+def run_command(*arguments, folder, **variables):
     """Run a command in a folder until it ends.
 
     It is forked, which is faster, unless it has variables that the interpreter reads at its start.
@@ -58,7 +52,6 @@ def run_command(
     words = [*map(str, arguments)]
     environment = make_environment(**variables)
     with TemporaryFile() as output, TemporaryFile() as errors:
-        process: subprocess.Popen[bytes] | ForkedProcess
         if any(name.startswith("PYTHON") for name in variables):
             process = subprocess.Popen(
                 [sys.executable, "-m", "wavetrim", *words], cwd=folder, env=environment,
@@ -80,7 +73,7 @@ def run_command(
 class StartedCommand(ForkedProcess):
     """A running command, used like a `subprocess.Popen` of text with its output in pipes."""
 
-    def __init__(self, words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, words, folder, environment):
         (output, output_end), (errors, errors_end) = os.pipe(), os.pipe()
         self.stdout, self.stderr = os.fdopen(output), os.fdopen(errors)
         with os.fdopen(output_end, "wb"), os.fdopen(errors_end, "wb"):
@@ -89,20 +82,20 @@ class StartedCommand(ForkedProcess):
                 output=output_end, errors=errors_end,
             )  # fmt: skip
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.stdout.close()
         self.stderr.close()
         self.wait()
 
-    def wait_until(self, condition: Callable[[], bool]) -> None:
+    def wait_until(self, condition):
         """Wait until something is so, while the command runs."""
         wait_until(lambda: self.poll() is not None or condition(), seconds=30)
         assert self.poll() is None, self.communicate()
 
-    def interrupt(self, number: int = signal.SIGINT) -> tuple[str, str]:
+    def interrupt(self, number=signal.SIGINT):
         """End it by a signal, which it tells in its last line; returns its output and errors."""
         self.send_signal(number)
         output, errors = self.communicate(timeout=allow(30))
@@ -111,14 +104,12 @@ class StartedCommand(ForkedProcess):
         assert "Traceback" not in output + errors
         return output, errors
 
-    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Its output and errors, once it has ended."""
+    def communicate(self, timeout=None):
         with ThreadPoolExecutor(2) as pool:
             output, errors = pool.map(lambda file: file.read(), (self.stdout, self.stderr))
         self.wait(timeout)
         return output, errors
 
 
-def start_command(*arguments: object, folder: Path, **variables: str) -> StartedCommand:
-    """Start a command in a folder."""
+def start_command(*arguments, folder, **variables):
     return StartedCommand([*map(str, arguments)], folder, make_environment(**variables))

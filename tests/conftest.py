@@ -3,8 +3,6 @@
 import gc
 import os
 import signal
-from pathlib import Path
-from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -27,7 +25,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-LONG_FILES: Final = (
+LONG_FILES = (
     "cluster/test_nodes",
     "faults/test_faults",
     "docs/test_code_blocks",
@@ -66,7 +64,7 @@ LONG_FILES: Final = (
 """Files that take long, the longest first, so that all processes end at about the same time."""
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """Begin with long files; leave GPU tests out, unless the marker expression has "gpu"."""
     places = {ROOT / "tests" / f"{name}.py": place for place, name in enumerate(LONG_FILES)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
@@ -78,20 +76,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("gpu")]
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     """Let the garbage collector skip all that was imported before the tests."""
     gc.collect()
     gc.freeze()
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
+def pytest_runtest_setup(item):
     """Fail a GPU test where there is no GPU: to skip it would hide that it did not run."""
     if item.get_closest_marker("gpu") and not list_devices():
         pytest.fail("this test needs a CUDA GPU, and CuPy sees none", pytrace=False)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kernel_cache(tmp_path_factory):
     """One folder of compiled code for the whole run, shared by services and xdist's processes."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:

@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 # Threads of NumPy's BLAS spin for tens of milliseconds after each product, while other tests wait
 # for a core. They read this when NumPy is imported, here and in the processes that tests start.
@@ -22,7 +21,7 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120
 MEASURED_ARCHITECTURE = "sm_90a"
 """The architecture that kernels are tuned on; every kernel runs on it."""
 
-SHARED_SETTINGS: dict[str, Any] = {
+SHARED_SETTINGS = {
     "devices": "none",
     "cpu_threads": 1,
 }
@@ -31,11 +30,11 @@ SHARED_SETTINGS: dict[str, Any] = {
 They make a start fast: C is compiled before, into a folder that conftest.py adds.
 """
 
-SHARED_CONSTANTS: dict[str, Any] = {"arena_slab_bytes": 16 * 2**20}
+SHARED_CONSTANTS = {"arena_slab_bytes": 16 * 2**20}
 """Constants of services that tests start: little memory makes a start fast."""
 
 
-def clear_environment(*folders: Path) -> dict[str, str]:
+def clear_environment(*folders):
     """This process's environment without wavetrim's settings.
 
     A child imports from these folders, from the clone and from this process's PYTHONPATH.

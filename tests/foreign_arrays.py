@@ -1,7 +1,7 @@
 """Arrays of other libraries, and what is none: operands as a caller may give them."""
 
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -10,23 +10,23 @@ from scipy.sparse import csr_array
 class ByDlpack:
     """An array of another library in host memory."""
 
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+    def __init__(self, array):
         self._array = array
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options):
         return self._array.__dlpack__(**options)
 
-    def __dlpack_device__(self) -> tuple[int, int]:
+    def __dlpack_device__(self):
         return 1, 0
 
 
 class OfAGpu(ByDlpack):
     """An array in the memory of a GPU."""
 
-    def __dlpack__(self, **_: Any) -> Any:
+    def __dlpack__(self, **_):
         raise BufferError("it is in a GPU's memory")
 
-    def __dlpack_device__(self) -> tuple[int, int]:
+    def __dlpack_device__(self):
         return 2, 0
 
 
@@ -35,24 +35,24 @@ class ByCuda:
 
     __cuda_array_interface__: ClassVar = {"shape": (2, 2), "typestr": "<f4", "data": (0, False)}
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
+    def __array__(self, *_, **__):
         raise TypeError("implicit conversion")
 
 
 class Tensor:
     """As PyTorch's on a GPU, or one that needs its gradient."""
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
+    def __array__(self, *_, **__):
         raise RuntimeError("Can't call numpy() on Tensor that requires grad.\nMore lines.")
 
 
 class Lazy:
     """As arrays of Dask, and frames of pandas: NumPy asks them."""
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
+    def __array__(self, *_, **__):
         return np.eye(2)
 
-    def __array_ufunc__(self, *_: Any, **__: Any) -> str:
+    def __array_ufunc__(self, *_, **__):
         return "lazy"
 
 
@@ -65,24 +65,24 @@ class OptedOut(Lazy):
 class ByFunction:
     """An object that overrides NumPy's functions."""
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
+    def __array__(self, *_, **__):
         return np.eye(2)
 
-    def __array_function__(self, *_: Any, **__: Any) -> str:
+    def __array_function__(self, *_, **__):
         return "own"
 
 
-class Quantity(np.ndarray[Any, Any]):
+class Quantity(np.ndarray):
     """An array with a unit, as astropy has them."""
 
-    def __array_finalize__(self, source: Any) -> None:
+    def __array_finalize__(self, source):
         self.unit = getattr(source, "unit", "m")
 
 
 NUMBERS = "it must be an array of numbers"
 MEANING = "it must be a plain array, as of numpy.asarray(x): what it has beside its elements would"
 
-GIVEN: Final[dict[str, tuple[Any, str]]] = {
+GIVEN = {
     "a sparse matrix": (csr_array(np.eye(2)), f"csr_array'; {NUMBERS}"),
     "None": (None, f"is None; {NUMBERS}"),
     "text": ("A.npy", f"is 'str'; {NUMBERS}"),

@@ -1,20 +1,18 @@
 """Control groups: with little memory, for tests of what happens then, and made up in files."""
 
 import os
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 from tests.processes import wait_until
 
-_GROUPS: Final = Path("/sys/fs/cgroup")
+_GROUPS = Path("/sys/fs/cgroup")
 
 
-def write_groups(root: Path, files: dict[str, str]) -> Path:
+def write_groups(root, files):
     """Write files as control groups have them, such as "proc/self/cgroup"; returns their root."""
     for name, text in files.items():
         path = root / name
@@ -25,31 +23,27 @@ def write_groups(root: Path, files: dict[str, str]) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class MemoryGroup:
-    """A control group.
-
-    Attributes:
-        folder: Its folder in /sys/fs/cgroup.
-    """
+    """A control group, by its folder."""
 
     folder: Path
 
     @property
-    def prefix(self) -> tuple[str, ...]:
+    def prefix(self):
         """A command that runs the command after it in the group."""
         return "sh", "-c", f'echo $$ >{self.folder}/cgroup.procs && exec "$@"', "sh"
 
-    def count_kills(self) -> int:
+    def count_kills(self):
         """How many of its processes were killed for want of memory."""
         events = ("memory.oom_control", "memory.events")
         text = next((self.folder / name).read_text() for name in events if self._has(name))
         return next(int(line.split()[1]) for line in text.splitlines() if "oom_kill " in line)
 
-    def _has(self, name: str) -> bool:
+    def _has(self, name):
         return (self.folder / name).exists()
 
 
 @contextmanager
-def memory_group(limit_bytes: int) -> Iterator[MemoryGroup]:
+def memory_group(limit_bytes):
     """A control group of version 1 or 2 with a limit of memory; skips where none can be made.
 
     Its processes must be ending when the block ends.

@@ -4,7 +4,6 @@ A `sitecustomize` puts `HostPipeline` in the place of `GpuPipeline`; all other p
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from tests.scheduler.execution.host_pipeline import HostPipeline
 from wavetrim.kernels import device
@@ -21,7 +20,7 @@ INFO = DeviceInfo(
 )  # fmt: skip
 
 
-def write_sitecustomize(folder: Path, *, row_seconds: float, resident_bytes: int = 0) -> Path:
+def write_sitecustomize(folder, *, row_seconds, resident_bytes=0):
     """Write a `sitecustomize` into a folder, for a process's PYTHONPATH; returns the folder."""
     (folder / "sitecustomize.py").write_text(
         "from tests.host_gpus import install\n\n"
@@ -30,13 +29,8 @@ def write_sitecustomize(folder: Path, *, row_seconds: float, resident_bytes: int
     return folder
 
 
-def install(*, row_seconds: float, resident_bytes: int) -> None:
-    """Put GPUs that compute in host memory in place of real ones.
-
-    Args:
-        row_seconds: Seconds that each takes for a row of C.
-        resident_bytes: Limit of each one's resident operands.
-    """
+def install(*, row_seconds, resident_bytes):
+    """Put GPUs that compute in host memory in place of real ones, as slow as asked for."""
     HostPipeline.row_seconds = row_seconds
     HostPipeline.resident_bytes = resident_bytes
     device.select_devices = _select
@@ -46,10 +40,10 @@ def install(*, row_seconds: float, resident_bytes: int) -> None:
     worker.AWAITED_SECONDS = 1e-6
 
 
-def _select(choice: str | None) -> tuple[DeviceInfo, ...]:
+def _select(choice):
     indices = [] if choice in (None, "none") else str(choice).split(",")
     return tuple(replace(INFO, index=int(one), uuid=f"GPU-{one}") for one in indices)
 
 
-def _refuse(*_: object, **__: object) -> None:
+def _refuse(*_, **__):
     raise DeviceFailure("this memory cannot be page-locked")

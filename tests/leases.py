@@ -5,15 +5,11 @@ import json
 import mmap
 import os
 import socket
-from collections.abc import Sequence
-from typing import Any, Self
 
-import httpx
 import numpy as np
-from numpy.typing import NDArray
 
 
-def fetch_descriptor(path: str, token: str) -> tuple[socket.socket, dict[str, Any], int | None]:
+def fetch_descriptor(path, token):
     """Ask for a descriptor; returns the connection, the answer, and the descriptor."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.settimeout(20)
@@ -26,50 +22,36 @@ def fetch_descriptor(path: str, token: str) -> tuple[socket.socket, dict[str, An
     for level, kind, data in ancillary:
         assert (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
         files.frombytes(data)
-    answer: dict[str, Any] = json.loads(packet) if packet else {}
+    answer = json.loads(packet) if packet else {}
     return connection, answer, files[0] if files else None
 
 
 class Lease:
-    """A lease and its memory, until the block ends.
+    """A lease and its memory until the block ends, for a client of the Unix socket."""
 
-    Args:
-        client: Over the service's Unix socket.
-        size_bytes: Its wanted size.
-    """
-
-    def __init__(self, client: httpx.Client, size_bytes: int) -> None:
+    def __init__(self, client, size_bytes):
         answer = client.post("/v1/leases", json={"bytes": size_bytes})
         assert answer.status_code == 201, answer.text
-        self.grant: dict[str, Any] = answer.json()
-        self.id: str = self.grant["id"]
+        self.grant = answer.json()
+        self.id = self.grant["id"]
         connection, told, fd = fetch_descriptor(self.grant["socket"], self.grant["token"])
         assert told == {"id": self.id, "bytes": self.grant["bytes"]}
-        assert fd is not None
         self.connection, self.fd = connection, fd
         self.memory = np.frombuffer(mmap.mmap(fd, self.grant["bytes"]), np.uint8)
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.connection.close()
         os.close(self.fd)
 
-    def place(
-        self,
-        offset_bytes: int,
-        shape: tuple[int, int],
-        dtype: str = "float64",
-        strides_bytes: Sequence[int] | None = None,
-    ) -> tuple[NDArray[Any], dict[str, Any]]:
+    def place(self, offset_bytes, shape, dtype="float64", strides_bytes=None):
         """A matrix in the lease, and how a product names it."""
-        named: dict[str, Any] = {
+        named = {
             "lease": self.id, "offset_bytes": offset_bytes, "shape": shape, "dtype": dtype
         }  # fmt: skip
         if strides_bytes is not None:
             named["strides_bytes"] = strides_bytes
-        matrix: NDArray[Any] = np.ndarray(
-            shape, dtype, self.memory, offset_bytes, strides=strides_bytes
-        )
+        matrix = np.ndarray(shape, dtype, self.memory, offset_bytes, strides=strides_bytes)
         return matrix, named

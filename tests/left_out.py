@@ -1,21 +1,19 @@
 """What `make test` leaves out: tests that need a program or a right, and those that take long."""
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any, Final
 
 import pytest
 
 from tests.needs import NEEDS, list_packages
 
-_PLAIN: Final = "not needs and not slow"
+_PLAIN = "not needs and not slow"
 """What the marker expression of `make test` has, and no other."""
 
-_counted: dict[str, int] = {}
+_counted = {}
 """Tests that are left out, by reason, and of all; of this process or of one of xdist's."""
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
+def pytest_itemcollected(item):
     """Mark a test with what its fixtures need."""
     fixtures = set(getattr(item, "fixturenames", ()))
     for name, need in NEEDS.items():
@@ -24,7 +22,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # before any is left out
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Count what `make test` leaves out of the tests that need no GPU."""
     found = [_find_reasons(item) for item in items if not item.get_closest_marker("gpu")]
     _counted.clear()
@@ -32,12 +30,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     _counted.update(all=len(found), left_out=sum(map(bool, found)))
 
 
-def _find_reasons(item: pytest.Item) -> set[str]:
+def _find_reasons(item):
     slow = {"slow"} if item.get_closest_marker("slow") else set()
     return slow | set(_list_needs(item))
 
 
-def _list_needs(item: pytest.Item) -> Iterator[str]:
+def _list_needs(item):
     for mark in item.iter_markers("needs"):
         for name in mark.args:
             if name not in NEEDS:
@@ -45,7 +43,7 @@ def _list_needs(item: pytest.Item) -> Iterator[str]:
             yield name
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
+def pytest_runtest_setup(item):
     """Fail a test whose program is missing: to skip it would hide that it did not run."""
     for name in _list_needs(item):
         if NEEDS[name].is_missing:
@@ -53,22 +51,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.fail(words, pytrace=False)
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
+def pytest_sessionfinish(session):
     """Send the counts from a process of xdist's."""
-    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["left_out"] = _counted
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
+def pytest_testnodedown(node):
     """Receive them; each process has the same."""
     _counted.update(getattr(node, "workeroutput", {}).get("left_out", {}))
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
+def pytest_terminal_summary(terminalreporter, config):
     """Say at the end of `make test` what it has left out, and how that is run."""
     expression = config.option.markexpr
     # Of its two runs, the one of the many tests is the last.

@@ -14,41 +14,32 @@ A failure shows the limit with its reason: `assert 7.1 < 4.5 s (2 s, load 4.5 of
 import os
 import time
 from pathlib import Path
-from typing import Final, Self
 
-_LOOP_STEPS: Final = 20_000
-_LOOP_SECONDS: Final = 4e-3
+_LOOP_STEPS = 20_000
+_LOOP_SECONDS = 4e-3
 """A loop of the interpreter, and what it may take on a core for which limits are given. On two
 cores of a shared server it takes 3 to 5 ms, from one minute to the next."""
 
 
 class Limit(float):
-    """Seconds that something may take on this machine now.
+    """Seconds that something may take on this machine now: a limit times a factor."""
 
-    Args:
-        seconds: Its limit on an idle machine.
-        factor: What it is multiplied by, if above 1.
-        reason: Why, in words.
-    """
-
-    def __new__(cls, seconds: float, factor: float, reason: str) -> Self:
+    def __new__(cls, seconds, factor, reason):
         limit = super().__new__(cls, seconds * max(1.0, factor))
         limit._told = f"{float(limit):.3g} s ({seconds:.3g} s, {reason})"
         return limit
 
-    _told: str
-
-    def __repr__(self) -> str:
+    def __repr__(self):
         return self._told
 
 
-def allow(seconds: float) -> Limit:
+def allow(seconds):
     """The limit now of what may take these seconds on an idle machine."""
     load, cores = _read_load()
     return Limit(seconds, load / cores, f"load {load:.1f} of {cores} cores")
 
 
-def allow_python(seconds: float) -> Limit:
+def allow_python(seconds):
     """The limit now of what may take these seconds of the interpreter's own time."""
     load, cores = _read_load()
     slowness = min(_time_loop() for _ in range(5)) / _LOOP_SECONDS
@@ -56,16 +47,16 @@ def allow_python(seconds: float) -> Limit:
     return Limit(seconds, max(slowness, load / cores), reason)
 
 
-def _read_load() -> tuple[float, int]:
+def _read_load():
     """Threads that run or wait for a core, and the cores of this process."""
     average, *_, processes, _ = Path("/proc/loadavg").read_text().split()
     running = int(processes.split("/")[0]) - 1  # without this thread
     return max(float(average), running), len(os.sched_getaffinity(0))
 
 
-def _time_loop() -> float:
+def _time_loop():
     began = time.thread_time()
-    pairs: dict[int, tuple[int, int]] = {}
+    pairs = {}
     for step in range(_LOOP_STEPS):
         pairs[step % 97] = step, min(step, 5)
     return time.thread_time() - began

@@ -1,6 +1,6 @@
 """Matrices for tests: generators, float64 references, and tolerances that grow with K."""
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,15 +30,7 @@ SLOW = 900
 """Side of a square int64 product that takes a second: 64-bit integers have no fast product."""
 
 
-def make_matrix(
-    rows: int,
-    columns: int,
-    dtype: npt.DTypeLike,
-    seed: int,
-    *,
-    leading_dimension: int | None = None,
-    order: Literal["C", "F"] = "C",
-) -> Array:
+def make_matrix(rows, columns, dtype, seed, *, leading_dimension=None, order="C"):
     """A matrix of random elements, inside a larger buffer when a leading dimension is given.
 
     Floating-point elements are uniform in -1…1, as are both parts of complex ones, integers in
@@ -57,34 +49,25 @@ def make_matrix(
     return matrix
 
 
-def make_output(
-    rows: int,
-    columns: int,
-    dtype: npt.DTypeLike,
-    *,
-    leading_dimension: int | None = None,
-    order: Literal["C", "F"] = "C",
-) -> Array:
+def make_output(rows, columns, dtype, *, leading_dimension=None, order="C"):
     """A poisoned matrix, padding included."""
     outer, inner = (rows, columns) if order == "C" else (columns, rows)
     buffer = poison(np.empty((outer, leading_dimension or inner), dtype))
     return buffer[:, :inner] if order == "C" else buffer[:, :inner].T
 
 
-def draw_whole(rows: int, columns: int, seed: int, dtype: npt.DTypeLike = "float32") -> Array:
+def draw_whole(rows, columns, seed, dtype="float32"):
     """A matrix of whole numbers in -3…3: its products are exact in every order of their sums."""
     return np.random.default_rng(seed).integers(-3, 4, (rows, columns)).astype(dtype)
 
 
-def draw_operands(
-    m: int, n: int, k: int, *, seed: int = 1, dtype: npt.DTypeLike = "float32"
-) -> list[Array]:
+def draw_operands(m, n, k, *, seed=1, dtype="float32"):
     """Whole A[M, K], B[K, N] and C[M, N]."""
     shapes = (m, k), (k, n), (m, n)
     return [draw_whole(*shape, seed + place, dtype) for place, shape in enumerate(shapes)]
 
 
-def draw_array(generator: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+def draw_array(generator, shape, dtype):
     """An array of any integers of the type; of floats, and parts of complex numbers, in -1…1."""
     if is_integer(np.dtype(dtype)):
         limits = np.iinfo(dtype)
@@ -93,58 +76,56 @@ def draw_array(generator: np.random.Generator, shape: tuple[int, ...], dtype: st
     return np.asarray(real + 1j * imaginary if np.dtype(dtype).kind == "c" else real).astype(dtype)
 
 
-def pin_copy(matrix: Array) -> Array:
+def pin_copy(matrix):
     """A copy in page-locked memory."""
     pinned = pin_matrix(*matrix.shape, matrix.dtype)
     pinned[...] = matrix
     return pinned
 
 
-def poison(array: Array) -> Array:
+def poison(array):
     """Fill an array with NaN, or the largest integer, which no product contains; returns it."""
     array[...] = np.iinfo(array.dtype).max if is_integer(array.dtype) else np.nan
     return array
 
 
-def draw_pinned(m: int, n: int, k: int) -> tuple[Array, Array, Array]:
+def draw_pinned(m, n, k):
     """Whole A[M, K] and B[K, N], and a poisoned C[M, N], in page-locked memory."""
     a, b, c = map(pin_copy, draw_operands(m, n, k))
     return a, b, poison(c)
 
 
-def is_poison(array: Array) -> npt.NDArray[np.bool_]:
+def is_poison(array):
     """Which elements are still poison."""
     if is_integer(array.dtype):
-        return np.asarray(array == np.iinfo(array.dtype).max)
-    return np.asarray(np.isnan(array))
+        return array == np.iinfo(array.dtype).max
+    return np.isnan(array)
 
 
-def padding_of(matrix: Array) -> Array:
+def padding_of(matrix):
     """The elements between the rows (columns) of a matrix made with a leading dimension."""
     buffer = matrix.base if matrix.base is not None else matrix
     inner = matrix.shape[0] if matrix.strides[0] < matrix.strides[1] else matrix.shape[1]
-    return np.asarray(buffer)[:, inner:]
+    return buffer[:, inner:]
 
 
-def reference_product(
-    a: Array, b: Array, c: Array | None = None, *, alpha: float = 1.0, beta: float = 0.0
-) -> Array:
+def reference_product(a, b, c=None, *, alpha=1.0, beta=0.0):
     """α A B + β C in float64 or complex128; for integers in 64 bits, modulo 2^64.
 
     C is not read when β is 0.
     """
     if not is_integer(a.dtype):
-        wide: npt.DTypeLike = np.complex128 if a.dtype.kind == "c" else np.float64
+        wide = np.complex128 if a.dtype.kind == "c" else np.float64
     else:
         wide = np.uint64 if a.dtype.kind == "u" else np.int64
         alpha, beta = int(alpha), int(beta)
-    product = np.asarray(alpha * (a.astype(wide) @ b.astype(wide)))
+    product = alpha * (a.astype(wide) @ b.astype(wide))
     if c is not None and beta != 0:
         product += beta * c.astype(wide)
     return product
 
 
-def tolerance(dtype: npt.DTypeLike, k: int) -> float:
+def tolerance(dtype, k):
     """Error allowed in an element of C, relative to (|α| |A| |B| + |β| |C|).
 
     Each of K additions rounds once. Their errors are of either sign, so they grow as √K rather
@@ -164,15 +145,7 @@ def tolerance(dtype: npt.DTypeLike, k: int) -> float:
     return float(summing + 4 * STORED_ROUNDOFF[name])
 
 
-def assert_product(
-    actual: Array,
-    a: Array,
-    b: Array,
-    c: Array | None = None,
-    *,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-) -> float:
+def assert_product(actual, a, b, c=None, *, alpha=1.0, beta=0.0):
     """Assert that `actual` is α A B + β C, every element of it within the tolerance.
 
     `c` is C as it was before. Returns the largest error relative to (|α| |A| |B| + |β| |C|).

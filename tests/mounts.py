@@ -2,7 +2,6 @@
 
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 
 @contextmanager
-def mounted_tmpfs(size: str) -> Iterator[Path]:
+def mounted_tmpfs(size):
     """A file system in memory of a size such as "8m"; skips the test where none may be mounted."""
     folder = Path(tempfile.mkdtemp(prefix="wavetrim-disk-"))
     mounted = subprocess.run(

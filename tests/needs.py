@@ -1,7 +1,7 @@
 """What some tests need beside make and Python: programs, and rights on the machine.
 
     @pytest.mark.needs("nginx")
-    def test_something() -> None:
+    def test_something():
 
 `make test` leaves such tests out on every machine; `make test-rest` runs them. There a missing
 program fails its tests; where a right is missing, they are skipped.
@@ -11,18 +11,15 @@ program fails its tests; where a right is missing, they are skipped.
 
 import os
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A program or a right.
+    """A program or a right, and what it is for.
 
     Attributes:
-        purpose: What it is for.
         commands: Names of its commands, each with its other names; empty for a right.
         packages: Its packages in Debian.
         fixtures: Fixtures that start it: a test that asks for one of them needs it.
@@ -34,12 +31,11 @@ class Need:
     fixtures: tuple[str, ...] = ()
 
     @property
-    def is_missing(self) -> bool:
-        """Whether one of its commands is not found."""
+    def is_missing(self):
         return any(find_command(*names) is None for names in self.commands)
 
 
-NEEDS: Final = {
+NEEDS = {
     "chromium": Need(
         "the page in a browser",
         (("chromium", "chromium-browser", "google-chrome"),),
@@ -69,7 +65,7 @@ NEEDS: Final = {
 """By the name that a mark has."""
 
 
-def find_command(*names: str) -> str | None:
+def find_command(*names):
     """The path of the first of these commands; None where there is none.
 
     Debian keeps some out of the PATH. They are looked for only by who has /usr/bin on it: `.ci/run`
@@ -83,7 +79,7 @@ def find_command(*names: str) -> str | None:
     return next(filter(None, found), None)
 
 
-def list_packages(names: Iterable[str]) -> list[str]:
+def list_packages(names):
     """The packages that a machine lacks of these needs."""
     missing = (NEEDS[name] for name in names if NEEDS[name].is_missing)
     return list(dict.fromkeys(package for need in missing for package in need.packages))

@@ -2,40 +2,34 @@
 
 import contextlib
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-_PAUSE_SECONDS: Final = 0.02
+from tests.processes import list_family
+
+_PAUSE_SECONDS = 0.02
 
 
 @dataclass(slots=True)
 class Growth:
-    """Growth of the own memory of a process and its children.
-
-    Attributes:
-        before_bytes: Bytes at the beginning.
-        most_bytes: Most bytes since then.
-    """
+    """Growth of the own memory of a process and its children."""
 
     before_bytes: int
     most_bytes: int
 
     @property
-    def grown_bytes(self) -> int:
-        """The largest growth."""
+    def grown_bytes(self):
         return self.most_bytes - self.before_bytes
 
 
 @contextlib.contextmanager
-def watch_growth(pid: int) -> Iterator[Growth]:
+def watch_growth(pid):
     """Measure a process and its children until the block ends."""
     before = measure_own(pid)
     growth = Growth(before, before)
     ended = threading.Event()
 
-    def watch() -> None:
+    def watch():
         while not ended.wait(_PAUSE_SECONDS):
             growth.most_bytes = max(growth.most_bytes, measure_own(pid))
 
@@ -48,7 +42,7 @@ def watch_growth(pid: int) -> Iterator[Growth]:
         watcher.join()
 
 
-def measure_own(pid: int) -> int:
+def measure_own(pid):
     """Bytes of anonymous memory of a process and its descendants.
 
     Shared memory and mapped files do not count (RssShmem, RssFile); private changes of mapped files
@@ -57,17 +51,7 @@ def measure_own(pid: int) -> int:
     return sum(map(_read_anonymous, list_family(pid)))
 
 
-def list_family(pid: int) -> list[int]:
-    """A process and its descendants."""
-    family = [pid]
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            for child in task.read_text().split():
-                family += list_family(int(child))
-    return family
-
-
-def _read_anonymous(pid: int) -> int:
+def _read_anonymous(pid):
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
             if line.startswith("RssAnon:"):

@@ -1,15 +1,12 @@
 """CPU pools for tests: with threads in C, and with threads in Python."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from wavetrim.cpu.gemm import CpuPool
 
 
 @pytest.fixture(scope="session", params=["C", "Python"])
-def open_pool(request: pytest.FixtureRequest, kernel_cache: Path) -> Callable[[int], CpuPool]:
+def open_pool(request, kernel_cache):
     """Opens a pool with a number of threads; skips where the library is compiled already.
 
     A pool without a folder to compile into has threads in Python, unless the library is compiled
@@ -17,7 +14,7 @@ def open_pool(request: pytest.FixtureRequest, kernel_cache: Path) -> Callable[[i
     """
     in_c = request.param == "C"
 
-    def open_pool(threads: int) -> CpuPool:
+    def open_pool(threads):
         pool = CpuPool(threads, cache_dir=kernel_cache if in_c else None)
         if pool.prepare() != in_c:
             pool.close()

@@ -11,13 +11,11 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import Engine
 
 from tests.needs import find_command
 from wavetrim.service.storage.database.database import open_database
@@ -30,13 +28,10 @@ DATABASES = ("sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postg
 class PostgresServer:
     """A cluster of its own, stopped and started at will.
 
-    Args:
-        programs: Folder of initdb and pg_ctl.
-        folder: Empty; the user of the server can enter it.
-        user: The user that runs the server; None for the user that runs the tests.
+    Its folder is empty, and its user, None for the one that runs the tests, can enter it.
     """
 
-    def __init__(self, programs: Path, folder: Path, user: str | None) -> None:
+    def __init__(self, programs, folder, user):
         self._programs = programs
         self._folder = folder
         self._user = user
@@ -44,24 +39,23 @@ class PostgresServer:
         self.url = f"postgresql://wavetrim@/postgres?host={folder}"
         self._call("initdb", "--auth=trust", "--username=wavetrim", "--no-sync", "--encoding=UTF8")
 
-    def start(self) -> None:
-        """Start the server and wait until it answers."""
+    def start(self):
         # fsync is off: these clusters need not survive a power loss.
         options = f"-F -k {self._folder} -c listen_addresses= -c max_connections=40"
         self._call("pg_ctl", "start", "--wait", f"--log={self._folder}/log", "-o", options)
 
-    def stop(self, mode: str = "fast") -> None:
+    def stop(self, mode="fast"):
         """Stop the server and its connections: "fast" in good order, "immediate" as a crash."""
         self._call("pg_ctl", "stop", "--wait", f"--mode={mode}")
 
-    def create_database(self) -> str:
+    def create_database(self):
         """Make an empty database; returns its URL."""
         name = f"empty{next(self._numbers)}"
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")
         return self.url.replace("/postgres?", f"/{name}?")
 
-    def _call(self, program: str, *arguments: str) -> None:
+    def _call(self, program, *arguments):
         command = [str(self._programs / program), "-D", str(self._folder / "data"), *arguments]
         subprocess.run(
             command, check=True, cwd=self._folder, user=self._user,
@@ -71,7 +65,7 @@ class PostgresServer:
 
 
 @contextmanager
-def running_postgres() -> Iterator[PostgresServer]:
+def running_postgres():
     """A started server."""
     programs = find_programs()
     # Not in pytest's folder: the server refuses to run as root, and another user cannot enter it.
@@ -91,20 +85,20 @@ def running_postgres() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
+def postgres():
     """One server for all tests that do not stop it."""
     with running_postgres() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def postgres_url(postgres: PostgresServer) -> str:
+def postgres_url(postgres):
     """An empty database for the module."""
     return postgres.create_database()
 
 
 @pytest.fixture
-def sqlite(tmp_path: Path) -> Iterator[Engine]:
+def sqlite(tmp_path):
     """An empty database of SQLite, with its tables."""
     opened = open_database(f"sqlite:///{tmp_path / 'wavetrim.db'}")
     yield opened
@@ -112,26 +106,25 @@ def sqlite(tmp_path: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture(params=DATABASES)
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+def database(request, tmp_path):
     """An empty database of each kind, with its tables."""
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'wavetrim.db'}"
     else:
-        url = str(request.getfixturevalue("postgres_url"))
+        url = request.getfixturevalue("postgres_url")
     opened = open_database(url)
     yield opened
     metadata.drop_all(opened)
     opened.dispose()
 
 
-def find_programs() -> Path:
-    """The folder of initdb and pg_ctl."""
+def find_programs():
     initdb = find_command("initdb")
     assert initdb is not None, "PostgreSQL is not installed"
     return Path(initdb).parent
 
 
-def find_user() -> str | None:
+def find_user():
     """The user that runs the server if the tests run as root: "postgres", else "nobody"."""
     if os.geteuid() != 0:
         return None

@@ -21,59 +21,49 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
 
 from tests.environment import ROOT, clear_environment
 
-SHARED_VARIABLE: Final = "TESTS_PRELOADED_SOCKET"
+SHARED_VARIABLE = "TESTS_PRELOADED_SOCKET"
 
-_REQUEST_BYTES: Final = 2**20
-_IMPORTED: Final = (
+_REQUEST_BYTES = 2**20
+_IMPORTED = (
     *("scheduler.engine.__main__", "client", "service.app", "service.server.foreground"),
     *("service.cli.main", "service.api.wire.connection"),
     *(f"service.cli.commands.{file.stem}" for file in ROOT.glob("service/cli/commands/[a-z]*.py")),
 )
-_DEAF_TO: Final = (signal.SIGINT, signal.SIGTERM)
+_DEAF_TO = (signal.SIGINT, signal.SIGTERM)
 """Signals that a terminal sends to the whole group, also to the process that forks."""
 
 
 class ForkedProcess:
     """A running program, used like a `subprocess.Popen`; its standard input is empty.
 
-    Args:
-        module: What `python -m` would run.
-        arguments: The program's.
-        folder: Where it runs.
-        environment: All of its environment.
-        output: Descriptor of its standard output.
-        errors: Descriptor of its standard error.
+    `module` is what `python -m` would run, `environment` all of its environment, and `output` and
+    `errors` are descriptors.
     """
 
-    def __init__(
-        self, module: str, arguments: Sequence[str], *,
-        folder: Path, environment: Mapping[str, str], output: int, errors: int,
-    ) -> None:  # fmt: skip
+    def __init__(self, module, arguments, *, folder, environment, output, errors):
         os.umask(umask := os.umask(0o077))
         request = [module, list(arguments), str(folder), dict(environment), umask]
         self._status, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         with theirs:
             files = [output, errors, theirs.fileno()]
             socket.send_fds(_start_preloaded(), [json.dumps(request).encode()], files)
-        self.returncode: int | None = None
+        self.returncode = None
         self.pid = int(self._status.recv(32))
 
-    def poll(self) -> int | None:
+    def poll(self):
         """The exit status, negative for a signal; None while it runs."""
         if self.returncode is None and select.select([self._status], [], [], 0)[0]:
             self.returncode = int(self._status.recv(32))
             self._status.close()
         return self.returncode
 
-    def wait(self, timeout: float | None = None) -> int:
+    def wait(self, timeout=None):
         """Wait for its end.
 
         Raises:
@@ -81,31 +71,27 @@ class ForkedProcess:
         """
         if self.returncode is None and not select.select([self._status], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
-        status = self.poll()
-        assert status is not None
-        return status
+        return self.poll()
 
-    def send_signal(self, number: int) -> None:
+    def send_signal(self, number):
         """Send a signal, if it has not ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
-    def terminate(self) -> None:
-        """Send SIGTERM."""
+    def terminate(self):
         self.send_signal(signal.SIGTERM)
 
-    def kill(self) -> None:
-        """Send SIGKILL."""
+    def kill(self):
         self.send_signal(signal.SIGKILL)
 
 
-def share_preloaded() -> int:
+def share_preloaded():
     """The descriptor, to be passed on, of the socket that `SHARED_VARIABLE` is to name."""
     return _start_preloaded().fileno()
 
 
 @cache
-def _start_preloaded() -> socket.socket:
+def _start_preloaded():
     """Start the process that forks, once; returns its socket. It ends with this process."""
     if SHARED_VARIABLE in os.environ:
         return socket.socket(fileno=int(os.environ[SHARED_VARIABLE]))
@@ -121,7 +107,7 @@ def _start_preloaded() -> socket.socket:
     return ours
 
 
-def _become_program(requests: socket.socket) -> str:
+def _become_program(requests):
     """Fork for each request; returns in each child, with the module that it is to run."""
     handlers = {number: signal.signal(number, signal.SIG_IGN) for number in _DEAF_TO}
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a parent's exit status is never read
@@ -158,10 +144,10 @@ def _become_program(requests: socket.socket) -> str:
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
-    return str(module)
+    return module
 
 
-def _keep_routes() -> None:
+def _keep_routes():
     """Have FastAPI keep what it finds out of each route, and find it.
 
     Otherwise each service would at its first request, for a fifth of a second of a core.
@@ -170,10 +156,10 @@ def _keep_routes() -> None:
 
     from wavetrim.service.app import create_app
 
-    kept: dict[int, tuple[Any, Any]] = {}
+    kept = {}
     find_out = Found.from_api_route
 
-    def find(*, original_route: Any, include_context: Any) -> Any:
+    def find(*, original_route, include_context):
         asked = replace(include_context, dependency_overrides_provider=None)  # that is the app
         before, found = kept.get(id(original_route), (None, None))
         if before != asked:
@@ -187,7 +173,7 @@ def _keep_routes() -> None:
             list(route.effective_route_contexts())
 
 
-def _has_engine() -> bool:
+def _has_engine():
     """Whether this program starts an engine of this host that finds the modules of this process."""
     if "serve" not in sys.argv or "WAVETRIM_RAY_ADDRESS" in os.environ:
         return False

@@ -3,16 +3,14 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
 from tests.limit import allow
 
 
-def run_python(
-    program: str, *arguments: object, folder: Path = ROOT, **variables: str
-) -> subprocess.CompletedProcess[str]:
+def run_python(program, *arguments, folder=ROOT, **variables):
     """Run a program in a fresh interpreter, in which warnings are errors.
 
     It finds C that was compiled before, and none of wavetrim's settings but those in `variables`.
@@ -29,7 +27,13 @@ def run_python(
     )
 
 
-def run_benchmark(name: str, out: Path, *arguments: str, **variables: str) -> str:
+def expect_output(program, *arguments, prints, **how):
+    """Assert that a program in a fresh interpreter ends well, and prints this and nothing else."""
+    ended = run_python(program, *arguments, **how)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, prints, "")
+
+
+def run_benchmark(name, out, *arguments, **variables):
     """Run a benchmark, whose results go into a folder; returns what it printed."""
     cache = {"WAVETRIM_KERNEL_CACHE_DIR": str(out / "kernels")}
     ran = subprocess.run(
@@ -41,25 +45,40 @@ def run_benchmark(name: str, out: Path, *arguments: str, **variables: str) -> st
     return ran.stdout
 
 
-def list_children(pid: int) -> list[int]:
-    """A process's children that still exist."""
-    return [
-        int(folder.name)
-        for folder in Path("/proc").iterdir()
-        if folder.name.isdigit() and read_parent(folder) == pid
-    ]
+@contextmanager
+def running(command, log, answers):
+    """Run a program until the block ends, which begins once `answers()` is true."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
+    def is_there():
+        assert process.poll() is None, log.read_text()
+        with suppress(OSError):
+            return answers()
 
-def read_parent(folder: Path) -> int | None:
-    """The parent of a process in /proc; None if the process is gone."""
     try:
-        status = (folder / "stat").read_text()
-    except OSError:
-        return None
-    return int(status.rpartition(")")[2].split()[1])
+        wait_until(is_there)
+        yield
+    finally:
+        process.terminate()
+        process.wait(20)
 
 
-def is_gone(pid: int) -> bool:
+def list_children(pid):
+    """A process's children that still exist."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += map(int, task.read_text().split())
+    return found
+
+
+def list_family(pid):
+    """A process and its descendants."""
+    return [pid, *(one for child in list_children(pid) for one in list_family(child))]
+
+
+def is_gone(pid):
     """Whether a process has ended, reaped or not."""
     try:
         status = (Path("/proc") / str(pid) / "stat").read_text()
@@ -68,15 +87,12 @@ def is_gone(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] == "Z"
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Wait until a condition is true.
-
-    Raises:
-        AssertionError: It did not become true in time; a busy machine has more time.
-    """
+def wait_until(condition, seconds=20):
+    """Wait until a condition is true, and return what it found; a busy machine has more time."""
     began = time.monotonic()
-    while not condition():
+    while not (found := condition()):
         limit, waited = allow(seconds), time.monotonic() - began
         assert waited < limit, f"it did not happen within {limit}"
         # To answer for its metrics takes a service 10 ms, so pauses grow.
         time.sleep(min(0.01 + waited / 10, 0.25))
+    return found

@@ -1,18 +1,15 @@
 """Rates of a machine with an H200, good enough to choose cuts by."""
 
 from dataclasses import replace
-from typing import Any
-
-from numpy.typing import NDArray
 
 from wavetrim.kernels.schedule.cuts import Rates, find_fastest
-from wavetrim.kernels.schedule.panels import Cut, PanelProblem
-from wavetrim.kernels.schedule.steps import StepPlan, cut_steps
+from wavetrim.kernels.schedule.panels import PanelProblem
+from wavetrim.kernels.schedule.steps import cut_steps
 
 _FLOPS_A_SECOND = {2: 700e12, 4: 52.5e12, 8: 60.5e12, 16: 15.1e12}  # by the bytes of an element
 
 
-def make_rates(problem: PanelProblem, **changes: Any) -> Rates:
+def make_rates(problem, **changes):
     """The rates of its link and its fastest kernels for a problem."""
     wave = 2 * problem.slots * problem.tile_m * problem.tile_n
     rates = Rates(
@@ -30,13 +27,13 @@ def make_rates(problem: PanelProblem, **changes: Any) -> Rates:
     return replace(rates, **changes)
 
 
-def plan_steps(problem: PanelProblem, rates: Rates, gpu_memory_bytes: int) -> StepPlan:
+def plan_steps(problem, rates, gpu_memory_bytes):
     """The steps of a product by the fastest cut."""
     cut = find_fastest(problem, rates, gpu_memory_bytes).cut
     return cut_steps(problem, cut, gpu_memory_bytes)
 
 
-def find_cut(c: NDArray[Any], a: NDArray[Any], **changes: Any) -> Cut:
+def find_cut(c, a, **changes):
     """How C = A·B is cut for this machine."""
     problem = PanelProblem(*c.shape, a.shape[1], c.itemsize, 128, 128, 16, 132)
     return plan_steps(problem, make_rates(problem, **changes), 1 << 36).cut

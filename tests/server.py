@@ -1,6 +1,6 @@
 """A real server in a process of its own, over a folder of its own, and a client for it.
 
-    def test_something(server: RunningServer) -> None:
+    def test_something(server):
         response = server.client.get("/v1/devices")
 
     with RunningServer(tmp_path / "data", arena_bytes=0) as server:
@@ -19,15 +19,13 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
 
 import httpx
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tests.changed_program import PLACES, describe_constants, name_program
 from tests.environment import ROOT, SHARED_CONSTANTS, SHARED_SETTINGS, clear_environment
@@ -55,15 +53,8 @@ class RunningServer:
     """
 
     def __init__(
-        self,
-        data_dir: Path,
-        *,
-        prefix: Sequence[str] = (),
-        variables: Mapping[str, str] | None = None,
-        modules: Path | None = None,
-        until_live: bool = True,
-        **settings: Any,
-    ) -> None:
+        self, data_dir, *, prefix=(), variables=None, modules=None, until_live=True, **settings
+    ):
         self.data_dir = data_dir
         self.prefix = prefix
         self.variables = variables or {}
@@ -71,7 +62,7 @@ class RunningServer:
         constants = {name: settings.pop(name) for name in PLACES if name in settings}
         self.constants = describe_constants(**{**SHARED_CONSTANTS, **constants})
         self.settings = settings
-        self.port = int(str(settings.get("port") or find_free_port()))
+        self.port = int(settings.get("port") or find_free_port())
         self.url = f"{'https' if 'tls_certificate' in settings else 'http'}://127.0.0.1:{self.port}"
         self.log = data_dir.with_suffix(".log")
         self.process = self._launch()
@@ -79,7 +70,7 @@ class RunningServer:
         if until_live:
             self.wait_live()
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         try:
             self.wait_ready()
         except BaseException:
@@ -87,10 +78,10 @@ class RunningServer:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.stop()
 
-    def _launch(self) -> subprocess.Popen[bytes] | ForkedProcess:
+    def _launch(self):
         wanted = {"data_dir": self.data_dir, **SHARED_SETTINGS, **self.settings}
         settings = {f"WAVETRIM_{name.upper()}": str(value) for name, value in wanted.items()}
         environment = {
@@ -110,31 +101,31 @@ class RunningServer:
             )  # fmt: skip
 
     @property
-    def unix_socket(self) -> Path:
+    def unix_socket(self):
         """Where it listens beside TCP, if it was told to."""
         return Path(self.settings["unix_socket"])
 
     @property
-    def _trusted(self) -> ssl.SSLContext | None:
+    def _trusted(self):
         """What trusts its certificate; None if it serves without TLS."""
         certificate = self.settings.get("tls_certificate")
         return None if certificate is None else ssl.create_default_context(cafile=str(certificate))
 
-    def _open_client(self) -> httpx.Client:
+    def _open_client(self):
         trusted = self._trusted
         if trusted is None:
             return open_http(self.url)
         return httpx.Client(base_url=self.url, verify=trusted, timeout=60)
 
-    def wait_live(self, seconds: float = 60) -> None:
+    def wait_live(self, seconds=60):
         """Wait until the process answers."""
         self._wait_ok("/healthz/live", seconds)
 
-    def wait_ready(self, seconds: float = 60) -> None:
+    def wait_ready(self, seconds=60):
         """Wait until the service computes."""
         self._wait_ok("/healthz/ready", seconds)
 
-    def _wait_ok(self, path: str, seconds: float) -> None:
+    def _wait_ok(self, path, seconds):
         began = time.monotonic()
         answer = "nothing"
         while time.monotonic() - began < allow(seconds):
@@ -150,15 +141,13 @@ class RunningServer:
             time.sleep(0.02)
         raise AssertionError(f"{path} answered {answer}; the log:\n{self.read_log()[-4000:]}")
 
-    def wait_logged(self, words: str) -> None:
-        """Wait until words are in the log."""
+    def wait_logged(self, words):
         wait_until(lambda: words in self.read_log())
 
-    def read_log(self) -> str:
-        """What the service has logged so far."""
+    def read_log(self):
         return self.log.read_text(errors="replace")
 
-    def connect(self, *, receive_buffer: int | None = None, seconds: float = 60) -> socket.socket:
+    def connect(self, *, receive_buffer=None, seconds=60):
         """A connection over TCP, with TLS if it serves so; the caller closes it."""
         connection = socket.socket()
         connection.settimeout(seconds)
@@ -169,17 +158,16 @@ class RunningServer:
             return connection
         return self._trusted.wrap_socket(connection, server_hostname="127.0.0.1")
 
-    def terminate(self) -> None:
-        """Send SIGTERM without waiting."""
+    def terminate(self):
         self.process.send_signal(signal.SIGTERM)
 
-    def kill(self) -> None:
+    def kill(self):
         """Kill the service, as the out-of-memory killer does."""
         self.client.close()
         self.process.kill()
         self.process.wait(10)
 
-    def stop(self, seconds: float = 30) -> int:
+    def stop(self, seconds=30):
         """Stop the service in good order; returns its exit code."""
         self.client.close()
         if self.process.poll() is None:
@@ -190,26 +178,26 @@ class RunningServer:
             self.process.kill()
             self.process.wait(10)
 
-    def restart(self) -> None:
+    def restart(self):
         """Start the service again with its folder and port, after `kill` or `stop`."""
         self.client.close()
         self.process = self._launch()
         self.client = self._open_client()
         self.wait_live()
 
-    def upload(self, array: NDArray[Any]) -> str:
+    def upload(self, array):
         """Store an array; returns the matrix's id."""
         response = self.client.post("/v1/matrices", content=encode_npy(array), headers=NPY)
         assert response.status_code == 201, response.text
-        return str(response.json()["id"])
+        return response.json()["id"]
 
-    def download(self, path: str) -> NDArray[Any]:
+    def download(self, path):
         """Fetch an array from a path that sends .npy files."""
         response = self.client.get(path)
         assert response.status_code == 200, response.text
         return decode_npy(response.content)
 
-    def post_job(self, a: NDArray[Any] | str, b: NDArray[Any] | str, **options: Any) -> str:
+    def post_job(self, a, b, **options):
         """Post a job of arrays or of ids of stored matrices; returns the job's id."""
         operands = {
             name: one if isinstance(one, str) else self.upload(one)
@@ -217,21 +205,21 @@ class RunningServer:
         }
         response = self.client.post("/v1/jobs", json={**operands, **options})
         assert response.status_code == 202, response.text
-        return str(response.json()["id"])
+        return response.json()["id"]
 
-    def wait_job(self, job_id: str, seconds: float = 60) -> dict[str, Any]:
+    def wait_job(self, job_id, seconds=60):
         """Wait until a job has ended; returns it as the service shows it."""
         began = time.monotonic()
         while True:
-            job: dict[str, Any] = self.client.get(f"/v1/jobs/{job_id}?wait_seconds=10").json()
+            job = self.client.get(f"/v1/jobs/{job_id}?wait_seconds=10").json()
             if job["state"] not in ("queued", "running"):
                 return job
             assert time.monotonic() - began < allow(seconds), job
 
-    def list_all(self, what: str, limit: int = 200) -> list[dict[str, Any]]:
+    def list_all(self, what, limit=200):
         """All "matrices" or "jobs", by pages of at most this number."""
-        found: list[dict[str, Any]] = []
-        query: dict[str, Any] = {"limit": limit}
+        found = []
+        query = {"limit": limit}
         while True:
             page = self.client.get(f"/v1/{what}", params=query).json()
             assert len(page[what]) <= limit
@@ -240,30 +228,28 @@ class RunningServer:
                 return found
             query["cursor"] = page["next_cursor"]
 
-    def read_metric(self, name: str) -> float:
+    def read_metric(self, name):
         """A metric's value by its name with labels; 0 if there is none yet."""
         text = self.client.get("/metrics").text
         assert name.split("{", maxsplit=1)[0] in text, name
         lines = (line for line in text.splitlines() if line.startswith(f"{name} "))
         return next((float(line.split(" ")[-1]) for line in lines), 0.0)
 
-    def read_arena(self, what: str) -> float:
+    def read_arena(self, what):
         """A number of the arena, such as "used_bytes"."""
         return self.read_metric(f'wavetrim_arena{{what="{what}"}}')
 
-    def find_engine(self) -> int:
+    def find_engine(self):
         """The engine's process, once there is one."""
-        found: list[int] = []
 
-        def look() -> bool:
-            found[:] = list_children(self.process.pid)
-            return len(found) == 1
+        def look():
+            children = list_children(self.process.pid)
+            return children if len(children) == 1 else None
 
-        wait_until(look)
-        return found[0]
+        return wait_until(look)[0]
 
     @contextmanager
-    def engine_stopped(self) -> Iterator[None]:
+    def engine_stopped(self):
         """No job ends meanwhile, but for small ones without `verify`: the service computes them."""
         engine = self.find_engine()
         os.kill(engine, signal.SIGSTOP)
@@ -273,21 +259,19 @@ class RunningServer:
             with suppress(ProcessLookupError):  # it went with its service
                 os.kill(engine, signal.SIGCONT)
 
-    def list_matrix_files(self) -> set[str]:
+    def list_matrix_files(self):
         """Names of the files in the folder of the matrices."""
         return {path.name for path in (self.data_dir / "matrices").iterdir()}
 
 
-def make_server_fixture(*, has_socket: bool = False, **settings: Any) -> Any:
+def make_server_fixture(*, has_socket=False, **settings):
     """A fixture: one server with these settings for a module's tests, ready to compute.
 
-    Args:
-        has_socket: Whether it listens on a Unix socket, too, beside its data folder.
-        settings: Its settings.
+    With `has_socket` it listens on a Unix socket, too, beside its data folder.
     """
 
     @pytest.fixture(scope="module")
-    def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    def server(tmp_path_factory):
         folder = tmp_path_factory.mktemp("server")
         socket_setting = {"unix_socket": folder / "socket"} if has_socket else {}
         with RunningServer(folder / "data", **settings, **socket_setting) as running:
@@ -300,7 +284,7 @@ server = make_server_fixture()
 
 
 @pytest.fixture(scope="session")
-def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def shared_server(tmp_path_factory):
     """One server for all tests that do not depend on what others have stored."""
     folder = tmp_path_factory.mktemp("shared")
     with RunningServer(folder / "data", unix_socket=folder / "socket") as running:
@@ -308,11 +292,11 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningS
 
 
 @pytest.fixture
-def start_server(tmp_path: Path) -> Iterator[Start]:
+def start_server(tmp_path):
     """Starts servers with settings of their own; all are stopped after the test."""
-    started: list[RunningServer] = []
+    started = []
 
-    def start(**settings: Any) -> RunningServer:
+    def start(**settings):
         started.append(RunningServer(tmp_path / f"data{len(started)}", **settings))
         return started[-1]
 
@@ -321,7 +305,7 @@ def start_server(tmp_path: Path) -> Iterator[Start]:
         running.stop()
 
 
-def open_http(where: str | Path, **options: Any) -> httpx.Client:
+def open_http(where, **options):
     """A client of a URL or a Unix socket, without TLS: to read certificates takes 40 ms."""
     options = {"base_url": str(where), "timeout": 60, **options}
     # The service closes idle connections after 5 s, perhaps just as a request arrives.
@@ -332,20 +316,19 @@ def open_http(where: str | Path, **options: Any) -> httpx.Client:
     return httpx.Client(verify=False, limits=limits, **options)
 
 
-def find_free_port() -> int:
+def find_free_port():
     """A loopback port that is free at this moment."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+        return listener.getsockname()[1]
 
 
-def encode_npy(array: NDArray[Any]) -> bytes:
+def encode_npy(array):
     """The array as `numpy.save` writes it."""
     buffer = io.BytesIO()
     np.save(buffer, array)
     return buffer.getvalue()
 
 
-def decode_npy(content: bytes) -> NDArray[Any]:
+def decode_npy(content):
     """The array in a .npy file."""
-    array: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
-    return array
+    return np.load(io.BytesIO(content), allow_pickle=False)

@@ -13,15 +13,14 @@ import os
 import runpy
 import socket
 import sys
-from typing import Any, Final
 
-MODULE: Final = "wavetrim.scheduler.engine"
-_REQUEST_BYTES: Final = 2**20
-_ABOVE: Final = 500
+MODULE = "wavetrim.scheduler.engine"
+_REQUEST_BYTES = 2**20
+_ABOVE = 500
 """Descriptors from here on are none of the service's."""
 
 
-def keep_spare_engine() -> bool:
+def keep_spare_engine():
     """Fork an engine that waits, for the program that this process becomes; True in the engine."""
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
     if pid := os.fork():
@@ -37,30 +36,30 @@ def keep_spare_engine() -> bool:
 class _Started:
     """The engine, as the part of `asyncio.subprocess.Process` that a service uses."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid):
         self.pid = pid
-        self.returncode: int | None = None
+        self.returncode = None
         self._ended = asyncio.get_running_loop().create_future()
         self._watched = os.pidfd_open(pid)
         asyncio.get_running_loop().add_reader(self._watched, self._collect)
 
-    def _collect(self) -> None:
+    def _collect(self):
         asyncio.get_running_loop().remove_reader(self._watched)
         os.close(self._watched)
         self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         self._ended.set_result(None)
 
-    async def wait(self) -> int | None:
+    async def wait(self):
         """Its exit status, once it has ended."""
         await asyncio.shield(self._ended)
         return self.returncode
 
 
-def _start_by(pid: int, channel: socket.socket) -> None:
+def _start_by(pid, channel):
     """Let the first start of an engine in this process be that of the spare one."""
     start = asyncio.create_subprocess_exec
 
-    async def start_spare(*command: Any, **options: Any) -> Any:
+    async def start_spare(*command, **options):
         if MODULE not in command or channel.fileno() < 0:
             return await start(*command, **options)
         arguments = command[command.index(MODULE) + 1 :]
@@ -74,7 +73,7 @@ def _start_by(pid: int, channel: socket.socket) -> None:
     asyncio.create_subprocess_exec = start_spare
 
 
-def _wait_to_be_started(channel: socket.socket) -> None:
+def _wait_to_be_started(channel):
     """Wait for the request; become the process that it describes, or end with the service."""
     content, files, _, _ = socket.recv_fds(channel, _REQUEST_BYTES, 16)
     if not content:
@@ -92,6 +91,6 @@ def _wait_to_be_started(channel: socket.socket) -> None:
     os.environ.update(environment)
 
 
-def run_spare_engine() -> None:
+def run_spare_engine():
     """Run the engine that this process has become."""
     runpy.run_module(MODULE, run_name="__main__", alter_sys=True)

@@ -5,7 +5,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,19 +24,19 @@ class Stage:
     folder: Path
     server: RunningServer
 
-    def adapt(self, text: str) -> str:
+    def adapt(self, text):
         """A block with the address of this service in place of the usual one."""
         address = self.server.url.removeprefix("http://")
         return text.replace("localhost:8000", address).replace("127.0.0.1:8000", address)
 
-    def run_shell(self, text: str) -> None:
+    def run_shell(self, text):
         ended = subprocess.run(
             ["bash", "-euc", self.adapt(text)], cwd=self.folder, env=self.make_environment(),
             pass_fds=[share_preloaded()], capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert ended.returncode == 0, f"{text}\n{ended.stdout}{ended.stderr}"
 
-    def make_environment(self) -> dict[str, str]:
+    def make_environment(self):
         settings = {
             "kernel_cache_dir": SHARED_SETTINGS["kernel_cache_dir"],
             "data_dir": self.server.data_dir,
@@ -53,7 +52,7 @@ class Stage:
         }
 
 
-def make_programs(folder: Path) -> None:
+def make_programs(folder):
     """Give a folder `bin` with `wavetrim` and `python`, and what a clone has beside them."""
     (folder / "bin").mkdir()
     (folder / ".venv").symlink_to(sys.prefix)
@@ -65,14 +64,13 @@ def make_programs(folder: Path) -> None:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    """A folder with programs, and a service of its own."""
+def stage(tmp_path):
     make_programs(tmp_path)
     with RunningServer(tmp_path / "data") as server:
         yield Stage(tmp_path, server)
 
 
-def check_shell(text: str) -> None:
+def check_shell(text):
     """Assert that its shell syntax is right, and `wavetrim` has its commands and options."""
     subprocess.run(["bash", "-nc", text], check=True)
     for line in re.findall(
@@ -81,7 +79,7 @@ def check_shell(text: str) -> None:
         check_wavetrim(shlex.split(line, comments=True))
 
 
-def check_wavetrim(words: list[str]) -> None:
+def check_wavetrim(words):
     """Assert that a command exists and has these options, without running it."""
     ended = CliRunner().invoke(app, [*words, "--help"])
     assert ended.exit_code == 0, f"wavetrim {shlex.join(words)}: {ended.stderr}"

@@ -12,7 +12,7 @@ from tests.environment import ROOT
 from tests.processes import is_gone, wait_until
 
 
-def read_cpu_seconds(pid: int) -> float:
+def read_cpu_seconds(pid):
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -21,9 +21,9 @@ def test_busy_processes_compute_until_the_block_ends_in_whatever_way():
     class Interrupted(BaseException):
         pass
 
-    pids: list[int] = []
+    pids = []
 
-    def burn() -> None:
+    def burn():
         with burn_cores(2) as found:
             pids.extend(found)
             wait_until(lambda: all(read_cpu_seconds(pid) > 0.2 for pid in pids))

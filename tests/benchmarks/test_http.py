@@ -2,13 +2,12 @@
 
 import pytest
 
-from benchmarks.common.results import Results
-from benchmarks.http.rows import Case, Row, find_case, read_http_results
+from benchmarks.http.rows import Case, find_case, read_http_results
 from tests.processes import run_benchmark
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results[Row]:
+def results(tmp_path_factory):
     """One small run on this machine's CPU, repeated with more time until all is measured."""
     out, small = tmp_path_factory.mktemp("out"), ("--sizes", "16", "--clients", "1", "4")
     for seconds in ("2", "30", "90"):  # a busy machine needs more

@@ -8,17 +8,16 @@ without its pod templates. Those are Kubernetes' own, and the tests validate the
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 RAYCLUSTER = Path(__file__).parent / "data" / "raycluster.json"
 
 
-def cut(definition: dict[str, Any]) -> dict[str, Any]:
+def cut(definition):
     """The schema of version v1, in which a pod template may be any object."""
     (version,) = (one for one in definition["spec"]["versions"] if one["name"] == "v1")
-    schema: dict[str, Any] = version["schema"]["openAPIV3Schema"]
+    schema = version["schema"]["openAPIV3Schema"]
     spec = schema["properties"]["spec"]["properties"]
     for group in (spec["headGroupSpec"], spec["workerGroupSpecs"]["items"]):
         group["properties"]["template"] = {"type": "object"}
@@ -26,7 +25,7 @@ def cut(definition: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def main() -> None:
+def main():
     path, version = sys.argv[1:]
     schema = cut(yaml.safe_load(Path(path).read_text()))
     source = f"KubeRay {version} (Apache-2.0), helm-chart/kuberay-operator/crds, cut by cut_crd.py"

@@ -3,35 +3,23 @@
 import os
 import pwd
 import socket
-import subprocess
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Final
 
 from tests.needs import find_command
-from tests.processes import wait_until
+from tests.processes import running
 from tests.server import ROOT, find_free_port
 
-CERTIFICATE: Final = "ssl_certificate /etc/nginx/wavetrim.pem;"
-KEY: Final = "ssl_certificate_key /etc/nginx/wavetrim.key;"
-_TEMPORARY: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+CERTIFICATE = "ssl_certificate /etc/nginx/wavetrim.pem;"
+KEY = "ssl_certificate_key /etc/nginx/wavetrim.key;"
+_TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 @contextmanager
-def run_nginx(
-    folder: Path, upstream: str, *, buffering: bool, tls: tuple[Path, Path] | None = None
-) -> Iterator[int]:
-    """Run nginx until the block ends; yields its port.
+def run_nginx(folder, upstream, *, buffering, tls=None):
+    """Run nginx before a service until the block ends; yields its port.
 
-    Args:
-        folder: Its folder.
-        upstream: The service's address in nginx's form.
-        buffering: Whether it receives a whole body before it calls the service.
-        tls: Its certificate and key; None for plain HTTP.
+    With buffering it receives a whole body before it calls the service.
     """
-    command = find_command("nginx")
-    assert command is not None
     port = find_free_port()
     text = (ROOT / "deploy" / "nginx.conf").read_text()
     certificate, key = tls or (None, None)
@@ -52,26 +40,11 @@ def run_nginx(
         f"daemon off;\npid {folder}/nginx.pid;\nerror_log {folder}/error.log info;\n"
         f"events {{}}\nhttp {{\naccess_log {folder}/access.log;\n{temporary}{text}}}\n"
     )
-    with (folder / "output.log").open("wb") as log:
-        process = subprocess.Popen(
-            [command, "-e", f"{folder}/error.log", "-p", str(folder), "-c", str(configuration)],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-        )  # fmt: skip
-    try:
-        _wait_listening(process, port, folder / "output.log")
-        yield port
-    finally:
-        process.terminate()
-        process.wait(20)
+    options = ["-e", f"{folder}/error.log", "-p", folder, "-c", configuration]
 
-
-def _wait_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    def is_listening() -> bool:
-        assert process.poll() is None, log.read_text()
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except ConnectionRefusedError:
-            return False
+    def is_listening():
+        socket.create_connection(("127.0.0.1", port)).close()
         return True
 
-    wait_until(is_listening)
+    with running([find_command("nginx"), *options], folder / "output.log", is_listening):
+        yield port

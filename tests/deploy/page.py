@@ -1,14 +1,13 @@
 """docs/deploy.md: the commands of its sections."""
 
 import re
-from typing import Final
 
 from tests.environment import ROOT
 
-PAGE: Final = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
 
 
-def list_blocks(title: str, mark: str = "") -> list[str]:
+def list_blocks(title, mark=""):
     """The shell blocks that stand below a heading and have this mark."""
     section = re.split(rf"^#+ {title}\n", PAGE, flags=re.MULTILINE)[1]
     section = re.split(r"^#+ [A-Z]", section, flags=re.MULTILINE)[0]

@@ -3,34 +3,26 @@
 import contextlib
 import json
 import shutil
-import subprocess
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
 
 import yaml
 
-from tests.processes import wait_until
+from tests.processes import running
 from tests.server import ROOT, find_free_port
 
-FOLDER: Final = ROOT / "deploy" / "prometheus"
-SCRAPE_SECONDS: Final = 0.25
+FOLDER = ROOT / "deploy" / "prometheus"
+SCRAPE_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
 class Prometheus:
-    """A started Prometheus.
-
-    Attributes:
-        url: Its address.
-    """
+    """A started Prometheus, by its address."""
 
     url: str
 
-    def ask(self, path: str, **fields: str) -> Any:
+    def ask(self, path, **fields):
         """The data in an answer of its API."""
         address = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(fields)}"
         with urllib.request.urlopen(address, timeout=30) as answer:
@@ -38,14 +30,12 @@ class Prometheus:
         assert document["status"] == "success", document
         return document["data"]
 
-    def query(self, expression: str) -> list[dict[str, Any]]:
-        """The series that a query finds now."""
-        found: list[dict[str, Any]] = self.ask("query", query=expression)["result"]
-        return found
+    def query(self, expression):
+        return self.ask("query", query=expression)["result"]
 
 
 @contextlib.contextmanager
-def run_prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
+def run_prometheus(folder, target):
     """Run Prometheus until the block ends, as in deploy/ but faster, for one target."""
     configuration = yaml.safe_load((FOLDER / "prometheus.yaml").read_text())
     configuration["global"] = {
@@ -56,25 +46,10 @@ def run_prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
     (folder / "prometheus.yaml").write_text(yaml.safe_dump(configuration))
     shutil.copy(FOLDER / "alerts.yaml", folder)
     address = f"127.0.0.1:{find_free_port()}"
-    with (folder / "output.log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                "prometheus", f"--config.file={folder}/prometheus.yaml",
-                f"--storage.tsdb.path={folder}/data", f"--web.listen-address={address}",
-            ],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-        )  # fmt: skip
+    command = [
+        "prometheus", f"--config.file={folder}/prometheus.yaml",
+        f"--storage.tsdb.path={folder}/data", f"--web.listen-address={address}",
+    ]  # fmt: skip
     started = Prometheus(f"http://{address}")
-
-    def is_ready() -> bool:
-        assert process.poll() is None, (folder / "output.log").read_text()
-        with contextlib.suppress(OSError):
-            return bool(started.query("up == 1"))
-        return False
-
-    try:
-        wait_until(is_ready)
+    with running(command, folder / "output.log", lambda: started.query("up == 1")):
         yield started
-    finally:
-        process.terminate()
-        process.wait(20)

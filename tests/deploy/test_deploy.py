@@ -4,7 +4,6 @@ import json
 import re
 import sys
 import tomllib
-from typing import Any
 
 import jsonschema
 import pytest
@@ -24,18 +23,17 @@ CLUSTER = yaml.safe_load((DEPLOY / "compose.cluster.yaml").read_text())
 SETTINGS = {f"WAVETRIM_{name.upper()}" for name in Settings.model_fields}
 
 
-def read_project() -> dict[str, Any]:
-    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return project
+def read_project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def read_seconds(text: str) -> float:
+def read_seconds(text):
     return float(text.removesuffix("s"))
 
 
-def longest_stop_seconds() -> float:
+def longest_stop_seconds():
     """How long a stop may take: jobs, open connections, a product that hangs, its engine."""
-    drain_seconds: float = Settings.model_fields["drain_seconds"].default
+    drain_seconds = Settings.model_fields["drain_seconds"].default
     hanging = 2 * STOP_GRACE_SECONDS + Watch().stop_seconds
     return drain_seconds + LAST_ANSWERS_SECONDS + hanging
 

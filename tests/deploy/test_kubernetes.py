@@ -4,10 +4,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import jsonschema
 import kubernetes_validate
@@ -24,8 +21,6 @@ from wavetrim.service.settings import Settings
 
 pytestmark = pytest.mark.needs("kustomize")
 
-Object = dict[str, Any]
-
 FOLDER = ROOT / "deploy" / "kubernetes"
 OVERLAYS = sorted(path.name for path in (FOLDER / "overlays").iterdir())
 VERSIONS = ("1.30", "1.37")
@@ -35,7 +30,7 @@ LEAST_KUBECTL = 21
 """The kustomize of kubectl 1.21 is the first that knows the fields of the overlays."""
 
 
-def find_renderer() -> list[str]:
+def find_renderer():
     """The command that renders a folder; the test is skipped where it is too old."""
     if shutil.which("kustomize"):
         return ["kustomize", "build"]
@@ -47,12 +42,11 @@ def find_renderer() -> list[str]:
 
 
 @cache
-def render(overlay: str) -> list[Object]:
-    """The objects of an overlay."""
+def render(overlay):
     return render_folder(FOLDER / "overlays" / overlay)
 
 
-def render_folder(folder: Path) -> list[Object]:
+def render_folder(folder):
     """The objects of a folder with a `kustomization.yaml`."""
     done = run([*find_renderer(), str(folder)])
     assert done.returncode == 0, done.stderr
@@ -60,10 +54,10 @@ def render_folder(folder: Path) -> list[Object]:
 
 
 @pytest.fixture
-def write_site(tmp_path: Path) -> Callable[[str], list[Object]]:
+def write_site(tmp_path):
     """Writes the page's own folder for an overlay, by its commands; returns its objects."""
 
-    def write(overlay: str) -> list[Object]:
+    def write(overlay):
         shutil.copytree(FOLDER, tmp_path / "deploy" / "kubernetes")
         for block in (*list_blocks("Kubernetes"), *list_blocks("Ingress")):
             commands = block.replace("overlays/gpu", f"overlays/{overlay}")
@@ -73,17 +67,16 @@ def write_site(tmp_path: Path) -> Callable[[str], list[Object]]:
     return write
 
 
-def find(overlay: str, kind: str) -> Object:
+def find(overlay, kind):
     (found,) = (one for one in render(overlay) if one["kind"] == kind)
     return found
 
 
-def list_groups(cluster: Object) -> list[Object]:
+def list_groups(cluster):
     return [cluster["spec"]["headGroupSpec"], *cluster["spec"]["workerGroupSpecs"]]
 
 
-def list_pods(overlay: str) -> Iterator[Object]:
-    """The specifications of an overlay's pods."""
+def list_pods(overlay):
     for one in render(overlay):
         if one["kind"] == "Deployment":
             yield one["spec"]["template"]["spec"]
@@ -91,8 +84,7 @@ def list_pods(overlay: str) -> Iterator[Object]:
             yield from (group["template"]["spec"] for group in list_groups(one))
 
 
-def find_service(overlay: str) -> tuple[Object, Object]:
-    """The service's pod and container."""
+def find_service(overlay):
     ((pod, container),) = (
         (pod, container)
         for pod in list_pods(overlay)
@@ -102,11 +94,11 @@ def find_service(overlay: str) -> tuple[Object, Object]:
     return pod, container
 
 
-def name_variables(container: Object) -> Object:
+def name_variables(container):
     return {variable["name"]: variable for variable in container["env"]}
 
 
-def close(schema: Any) -> Any:
+def close(schema):
     """A schema that allows only the fields that it names, as kubectl does."""
     if isinstance(schema, list):
         return [close(one) for one in schema]
@@ -118,7 +110,7 @@ def close(schema: Any) -> Any:
     return closed
 
 
-def validate(one: Object, version: str) -> None:
+def validate(one, version):
     """Validate an object by the schema of its kind."""
     if one["kind"] != "RayCluster":
         kubernetes_validate.validate(one, version, strict=True)

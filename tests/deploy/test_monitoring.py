@@ -3,14 +3,13 @@
 import json
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 
-from tests.deploy.prometheus import FOLDER, Prometheus, run_prometheus
+from tests.deploy.prometheus import FOLDER, run_prometheus
 from tests.processes import wait_until
 from tests.server import NPY, ROOT, RunningServer, encode_npy
 from wavetrim.service.settings import Settings
@@ -27,7 +26,7 @@ WITHOUT_GPU = "wavetrim_gpu_"
 VARIABLES = {"$__rate_interval": "30s", "$instance": ".*"}
 
 
-def list_queries() -> dict[str, str]:
+def list_queries():
     """The dashboard's queries, by panel and letter."""
     return {
         f"{panel['title']} {target['refId']}": target["expr"]
@@ -36,7 +35,7 @@ def list_queries() -> dict[str, str]:
     }
 
 
-def use(server: RunningServer) -> None:
+def use(server):
     """Use the service so that all of the dashboard has data."""
     body = encode_npy(np.ones((600, 600)))  # products that take no time correct no prediction
     for _ in range(3):
@@ -50,16 +49,14 @@ def use(server: RunningServer) -> None:
 
 
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def watched(tmp_path_factory):
     with RunningServer(tmp_path_factory.mktemp("watched") / "data") as running:
         use(running)
         yield running
 
 
 @pytest.fixture(scope="module")
-def prometheus(
-    watched: RunningServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Prometheus]:
+def prometheus(watched, tmp_path_factory):
     folder = tmp_path_factory.mktemp("prometheus")
     with run_prometheus(folder, f"127.0.0.1:{watched.port}") as running:
         use(watched)
@@ -72,7 +69,7 @@ def prometheus(
         yield running
 
 
-def fill_in(expression: str) -> str:
+def fill_in(expression):
     for name, value in VARIABLES.items():
         expression = expression.replace(name, value)
     assert "$" not in expression
@@ -110,8 +107,7 @@ def test_a_healthy_service_raises_no_alert(prometheus):
     assert alerts <= {"WavetrimDiskFills"}  # other programs may fill this disk
 
 
-def promtool(*arguments: object) -> str:
-    """Run promtool; returns its output."""
+def promtool(*arguments):
     ended = subprocess.run(
         ["promtool", *map(str, arguments)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,

@@ -14,14 +14,14 @@ LOCKS = sorted((ROOT / "requirements").glob("*.lock"))
 
 
 @pytest.fixture(scope="module")
-def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+def wheel_names(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
     with zipfile.ZipFile(wheel) as archive:
         return set(archive.namelist())
 
 
-def list_sources(pattern: str) -> set[str]:
+def list_sources(pattern):
     return {
         f"wavetrim/{path.relative_to(ROOT)}"
         for folder in FOLDERS

@@ -8,8 +8,6 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import httpx
 import numpy as np
@@ -18,7 +16,7 @@ import pytest
 from tests.certificates import make_certificate
 from tests.deploy.nginx import run_nginx
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy, make_server_fixture, open_http
+from tests.server import NPY, decode_npy, encode_npy, make_server_fixture, open_http
 from tests.service.api.matrices.test_uploads import cut, digest
 from tests.service.api.wire.wire_server import make_head, read_answer
 
@@ -32,25 +30,6 @@ B = np.random.default_rng(1).random((900, 500))
 CONTENT = encode_npy(A)
 
 
-@dataclass
-class Proxied:
-    """A service behind a proxy.
-
-    Attributes:
-        service: The service.
-        port: The proxy's port.
-        client: A client of the proxy, with the key.
-    """
-
-    service: RunningServer
-    port: int
-    client: httpx.Client
-
-    def connect(self) -> socket.socket:
-        """A connection to the proxy."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
-
-
 service = make_server_fixture(
     has_socket=True, api_key=KEY, max_matrix_bytes=8 * MIB, max_storage_bytes=32 * MIB
 )
@@ -61,9 +40,8 @@ service = make_server_fixture(
     params=[("tcp", False), ("tcp", True), ("unix", False)],
     ids=["tcp", "tcp-buffered", "unix"],
 )
-def proxied(
-    request: pytest.FixtureRequest, service: RunningServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Proxied]:
+def proxied(request, service, tmp_path_factory):
+    """A client of a proxy, with the key."""
     way, buffering = request.param
     upstream = f"127.0.0.1:{service.port}"
     if way == "unix":
@@ -72,14 +50,14 @@ def proxied(
     with run_nginx(folder, upstream, buffering=buffering) as port:
         headers = {"Authorization": f"Bearer {KEY}"}
         with open_http(f"http://127.0.0.1:{port}", headers=headers) as client:
-            yield Proxied(service, port, client)
+            yield client
 
 
 @pytest.mark.parametrize("chunked", [False, True])
 def test_products_are_computed(proxied, chunked):
     body = CONTENT + encode_npy(B)
     content = cut(body, pieces=30) if chunked else body
-    answer = proxied.client.post("/v1/matmul", content=content, headers=NPY)
+    answer = proxied.post("/v1/matmul", content=content, headers=NPY)
     assert answer.status_code == 200, answer.text
     np.testing.assert_allclose(decode_npy(answer.content), A @ B, rtol=1e-12)
 
@@ -88,16 +66,17 @@ def test_products_are_computed(proxied, chunked):
 def test_uploads_arrive_unchanged(proxied, chunked):
     content = cut(CONTENT, pieces=30) if chunked else CONTENT
     headers = {**NPY, "Content-Digest": digest(CONTENT)}
-    stored = proxied.client.post("/v1/matrices", content=content, headers=headers)
+    stored = proxied.post("/v1/matrices", content=content, headers=headers)
     assert stored.status_code == 201, stored.text
     path = stored.headers["location"]
-    assert np.array_equal(decode_npy(proxied.client.get(f"{path}/data").content), A)
-    assert proxied.client.delete(path).status_code == 204
+    assert np.array_equal(decode_npy(proxied.get(f"{path}/data").content), A)
+    assert proxied.delete(path).status_code == 204
 
 
-def refuse(proxied: Proxied, path: str, content: bytes, *lines: str) -> tuple[int, dict[str, str]]:
+def refuse(proxied, path, content, *lines):
     """Send a whole body, whatever is answered; returns the status and the problem."""
-    with proxied.connect() as connection:
+    address = "127.0.0.1", proxied.base_url.port
+    with socket.create_connection(address, timeout=30) as connection:
         connection.sendall(make_head(path, len(content), *lines))
         with contextlib.suppress(ConnectionError):  # the proxy may have answered and closed
             connection.sendall(content)

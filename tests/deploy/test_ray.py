@@ -7,7 +7,6 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,7 +26,7 @@ STORE = "--store-bytes 192MiB"
 class Machines:
     """The machines of the page, which are one: its commands with addresses of this one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self._folder = folder
         self._ports = {"6379": find_free_port(), "8000": find_free_port()}
         (folder / "bin").mkdir()
@@ -40,9 +39,9 @@ class Machines:
             RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_USAGE_STATS_ENABLED="0",
             WAVETRIM_CPU_THREADS="1", WAVETRIM_PORT=str(self._ports["8000"]),
         )  # fmt: skip
-        self.started: list[subprocess.Popen[bytes]] = []
+        self.started = []
 
-    def adapt(self, block: str) -> str:
+    def adapt(self, block):
         """A block without what installs, and with free ports of this machine."""
         lines = [line for line in block.splitlines() if not line.startswith(("pip ", "ray "))]
         text = "\n".join(lines)
@@ -53,7 +52,7 @@ class Machines:
             text = text.replace(f":{usual}", f":{found}")
         return text.replace("--temp-dir ray", f"--temp-dir {self._folder / 'ray'}")
 
-    def start(self, block: str) -> Path:
+    def start(self, block):
         """Run a block and keep its shell; returns the file of all that it prints."""
         log = self._folder / f"{len(self.started)}.log"
         words = ["bash", "-euc", f"{self.adapt(block)}\necho 'the block has ended'\nwait"]
@@ -65,7 +64,7 @@ class Machines:
         self.started.append(shell)
         return log
 
-    def ask(self, block: str) -> str:
+    def ask(self, block):
         """What a block prints; nothing if it fails."""
         done = subprocess.run(
             ["bash", "-eu", "-o", "pipefail", "-c", self.adapt(block)],
@@ -73,8 +72,7 @@ class Machines:
         )  # fmt: skip
         return done.stdout
 
-    def close(self) -> None:
-        """Kill all shells with all that they have started."""
+    def close(self):
         tree = [shell.pid for shell in self.started]
         for pid in tree:
             tree += list_children(pid)
@@ -86,7 +84,7 @@ class Machines:
 
 
 @pytest.fixture
-def machines() -> Iterator[Machines]:
+def machines():
     with TemporaryDirectory(prefix="wt-") as folder:  # its path is short: Ray's sockets lie in it
         found = Machines(Path(folder))
         try:
@@ -110,6 +108,6 @@ def test_the_pages_commands_start_a_head_a_service_and_a_node(machines):
     assert "stored in" in joined.read_text()  # it was measured before it joined
 
 
-def list_engines(table: str) -> list[str]:
+def list_engines(table):
     """The first column of what `wavetrim devices --url` prints."""
     return re.findall(r"^(here|[0-9a-f]{12}) ", table, re.MULTILINE)

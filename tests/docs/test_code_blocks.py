@@ -8,10 +8,7 @@ the options of its `wavetrim` commands. Blocks of pages in ELSEWHERE are checked
 import contextlib
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,7 +30,7 @@ class Block:
     text: str
 
 
-def find_blocks(page: Path) -> list[Block]:
+def find_blocks(page):
     pattern = r"^( *)```(\w*) ?([\w ]*)\n(.*?)^\1```$"
     found = re.findall(pattern, page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     return [Block(language, mark, text) for _, language, mark, text in found]
@@ -46,7 +43,7 @@ BLOCKS = {
 }
 
 
-def list_pages() -> Iterator[Any]:
+def list_pages():
     """Pages whose blocks run, those with a mark that call curl."""
     for page, blocks in BLOCKS.items():
         calls = any(re.search(r"\bcurl\b", one.text) and not one.mark for one in blocks)
@@ -56,7 +53,7 @@ def list_pages() -> Iterator[Any]:
 
 @pytest.mark.parametrize("page", [*list_pages()])
 def test_the_blocks_of_a_page_run(page, stage, monkeypatch):
-    names: dict[str, Any] = {}
+    names = {}
     monkeypatch.setenv("WAVETRIM_DEVICES", "none")
     monkeypatch.setenv("WAVETRIM_KERNEL_CACHE_DIR", str(SHARED_SETTINGS["kernel_cache_dir"]))
     with contextlib.chdir(stage.folder):

@@ -40,7 +40,7 @@ def test_every_fault_of_the_operations_page_names_a_test():
         assert re.search(r"`(test_\w+|tests/[\w/]+\.py)`", cell), cell
 
 
-def list_tests(file: str) -> set[str]:
+def list_tests(file):
     tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
     return {
         node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)

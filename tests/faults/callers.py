@@ -1,7 +1,6 @@
 """Callers that stall, trickle, vanish and half-close, among callers that behave."""
 
 import json
-import random
 import socket
 import threading
 import time
@@ -18,8 +17,7 @@ class BadCallers(Fault):
 
     told = "callers stall in a head and a body, trickle, vanish and half-close"
 
-    def strike(self, chance: random.Random) -> float:
-        """Let them in, for a while."""
+    def strike(self, chance):
         content = encode_npy(np.ones((300, 300)))
         head = make_head("/v1/matrices", len(content))
         product = make_head("/v1/matmul", 2 * len(content)) + 2 * content
@@ -34,20 +32,19 @@ class BadCallers(Fault):
         trickle.join()
         for connection in stalled:
             connection.close()
-        return time.monotonic()
 
-    def _send(self, content: bytes) -> socket.socket:
+    def _send(self, content):
         connection = self.server.connect()
         connection.sendall(content)
         return connection
 
-    def _trickle(self, connection: socket.socket, content: bytes) -> None:
+    def _trickle(self, connection, content):
         with connection:
             for byte in content:
                 connection.sendall(bytes([byte]))
                 time.sleep(0.02)
 
-    def _half_close(self) -> None:
+    def _half_close(self):
         """Post a job and say no more: the answer comes."""
         operand, matrix = next(iter(self.ledger.operands.items()))
         body = json.dumps({"a": operand, "b": operand}).encode()

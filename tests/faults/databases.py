@@ -1,11 +1,9 @@
 """The database: locked, restarted, and restored from an older copy."""
 
-import random
 import shutil
 import sqlite3
 import time
-from contextlib import ExitStack, closing
-from pathlib import Path
+from contextlib import closing
 
 import numpy as np
 
@@ -15,24 +13,18 @@ from tests.server import RunningServer
 
 
 class LockedDatabase(Fault):
-    """Another process has SQLite's lock.
+    """Another process has SQLite's lock, for some seconds at most. Writers wait for 10 s."""
 
-    Args:
-        seconds: For how long, at most. Writers wait for 10 s.
-    """
-
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds):
         self.told = f"another process holds the database's lock for up to {seconds:g} s"
         self._seconds = seconds
 
-    def strike(self, chance: random.Random) -> float:
-        """Take the lock, and give it back."""
+    def strike(self, chance):
         path = self.server.data_dir / "wavetrim.db"
         with closing(sqlite3.connect(path, isolation_level=None, timeout=30)) as other:
             other.execute("BEGIN EXCLUSIVE")
             time.sleep(chance.uniform(self._seconds / 2, self._seconds))
             other.execute("ROLLBACK")
-        return time.monotonic()
 
 
 class RestartedDatabase(Fault):
@@ -41,17 +33,14 @@ class RestartedDatabase(Fault):
     needs = "postgresql"
     told = "PostgreSQL is stopped, in good order or at once, and started again"
 
-    def start(self, folder: Path, stack: ExitStack) -> RunningServer:
-        """Start a server of its own."""
+    def start(self, folder, stack):
         self._postgres = stack.enter_context(running_postgres())
         return RunningServer(folder / "data", database_url=self._postgres.url)
 
-    def strike(self, chance: random.Random) -> float:
-        """Restart it."""
+    def strike(self, chance):
         self._postgres.stop(mode=chance.choice(("fast", "immediate")))
         time.sleep(chance.uniform(0, 1))
         self._postgres.start()
-        return time.monotonic()
 
 
 class RestoredDatabase(Fault):
@@ -60,7 +49,7 @@ class RestoredDatabase(Fault):
     told = "the service is killed and its database restored from an older copy"
     reasons = frozenset({"storage"})
 
-    def strike(self, chance: random.Random) -> float:
+    def strike(self, chance):
         """Copy and restore it, as the documents say; what came between is unknown from then on."""
         folder = self.server.data_dir
         copied = folder.parent / "copy.db"
@@ -78,7 +67,7 @@ class RestoredDatabase(Fault):
         self.server.restart()
         return ended
 
-    def amend(self) -> None:
+    def amend(self):
         """What the copy does not know must be whole in the folder of lost files."""
         ledger, client = self.ledger, self.server.client
         for job_id in list(ledger.jobs):

@@ -2,8 +2,11 @@
 
 import random
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from tests.faults.ledger import Ledger, Outcome
 from tests.faults.load import Load, make_pairs, wait_recovered
@@ -17,36 +20,26 @@ class Fault:
         told: What happens, in a few words.
         needs: What it needs of the machine, by its name in tests/needs.py.
         reasons: Kinds of errors that jobs may fail with.
-        server: The service.
-        ledger: What it has accepted.
+        settings: Settings of its service.
     """
 
     told: str
     needs: str | None = None
     reasons: frozenset[str] = frozenset()
+    settings: Mapping[str, Any] = MappingProxyType({"drain_seconds": 1})
 
     server: RunningServer
     ledger: Ledger
 
     def start(self, folder: Path, stack: ExitStack) -> RunningServer:
-        """Start the service.
-
-        Args:
-            folder: Empty.
-            stack: Ends what is started for it.
-        """
-        del stack
-        return RunningServer(folder / "data", drain_seconds=1)
+        """Start the service in an empty folder; the stack ends what is started for it."""
+        return RunningServer(folder / "data", **self.settings)
 
     def prepare(self) -> None:
         """Do what is to be done before a round's jobs are posted."""
 
-    def strike(self, chance: random.Random) -> float:
-        """Let it happen, and end.
-
-        Returns:
-            When it had ended, by `time.monotonic`.
-        """
+    def strike(self, chance: random.Random) -> float | None:
+        """Let it happen, and end; returns when it had ended, by `time.monotonic`, if before now."""
         raise NotImplementedError
 
     def amend(self) -> None:
@@ -54,13 +47,7 @@ class Fault:
 
 
 class Stage:
-    """A service with operands, to be put through faults.
-
-    Args:
-        fault: Starts the service.
-        folder: Empty.
-        stack: Ends what is started.
-    """
+    """A service that a fault has started, with operands, to be put through faults."""
 
     def __init__(self, fault: Fault, folder: Path, stack: ExitStack) -> None:
         self._server = fault.start(folder, stack)
@@ -78,7 +65,7 @@ class Stage:
         load = Load(self._ledger, self._pairs)
         try:
             time.sleep(chance.uniform(0, 0.6))
-            ended = fault.strike(chance)
+            ended = fault.strike(chance) or time.monotonic()
             wait_recovered(self._ledger, probe, self._pairs[probe])
             recovered = time.monotonic()
         finally:

@@ -1,52 +1,46 @@
 """Files of the data folder that are changed, cut short or replaced while jobs need them."""
 
 import os
-import random
-import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Final
 
 import numpy as np
 
 from tests.faults.fault import Fault
 from tests.faults.load import SIZES
-from tests.server import RunningServer, encode_npy
+from tests.server import encode_npy
 
 
-def change(path: Path, _foreign: Path) -> None:
+def change(path, _foreign):
     """Write other elements over those that are there."""
     with path.open("r+b") as file:
         file.seek(-(path.stat().st_size // 2), os.SEEK_END)
         file.write(b"\7" * 1000)
 
 
-def cut_short(path: Path, _foreign: Path) -> None:
+def cut_short(path, _foreign):
     """Leave a third of it."""
     os.truncate(path, path.stat().st_size // 3)
 
 
-def replace_by_link(path: Path, foreign: Path) -> None:
+def replace_by_link(path, foreign):
     """Have it lead to another matrix, outside the folder."""
     path.unlink()
     path.symlink_to(foreign)
 
 
-def replace_by_pipe(path: Path, _foreign: Path) -> None:
+def replace_by_pipe(path, _foreign):
     """Put a pipe in its place: opening it waits for a writer."""
     path.unlink()
     os.mkfifo(path)
 
 
-def replace_by_file(path: Path, foreign: Path) -> None:
+def replace_by_file(path, foreign):
     """Put another matrix of the same length in its place."""
     other = path.with_suffix(".other")
     other.write_bytes(foreign.read_bytes())
     other.rename(path)
 
 
-CHANGES: Final[Mapping[str, Callable[[Path, Path], None]]] = {
+CHANGES = {
     "changed": change,
     "cut short": cut_short,
     "replaced by a link": replace_by_link,
@@ -58,24 +52,17 @@ CHANGES: Final[Mapping[str, Callable[[Path, Path], None]]] = {
 class ChangedFiles(Fault):
     """An operand's file is changed under jobs that use it.
 
-    Args:
-        how: One of `CHANGES`.
-        mapped: Whether the engine reads the file itself, instead of a copy in the arena.
+    It is one of `CHANGES`. If mapped, the engine reads the file itself, not a copy in the arena.
     """
 
     reasons = frozenset({"storage"})
 
-    def __init__(self, how: str, *, mapped: bool = False) -> None:
+    def __init__(self, how, *, mapped=False):
         self.told = f"an operand's file is {how}{', which the engine reads' if mapped else ''}"
-        self._mapped = mapped
+        self.settings = {"arena_bytes": 0 if mapped else "256MiB"}
         self._change = CHANGES[how]
 
-    def start(self, folder: Path, stack: ExitStack) -> RunningServer:
-        """Start it, without an arena where files are to be mapped."""
-        return RunningServer(folder / "data", arena_bytes=0 if self._mapped else "256MiB")
-
-    def prepare(self) -> None:
-        """Store an operand, and have several jobs use it."""
+    def prepare(self):
         size = SIZES[-1]
         matrix = np.random.default_rng().integers(-8, 8, (size, size))
         self._foreign = self.server.data_dir.parent / "foreign.npy"
@@ -89,13 +76,11 @@ class ChangedFiles(Fault):
             answer = self.server.client.post("/v1/jobs", json=body).raise_for_status()
             self.ledger.add_job(answer.json()["id"], product)
 
-    def strike(self, chance: random.Random) -> float:
-        """Change it."""
+    def strike(self, chance):
         path = self.server.data_dir / "matrices" / f"{self._operand}.npy"
         self._change(path, self._foreign)
-        return time.monotonic()
 
-    def amend(self) -> None:
+    def amend(self):
         """Remove the operand, when the jobs have ended; nothing else was read or written."""
         for job_id in self.ledger.jobs:
             self.server.client.get(f"/v1/jobs/{job_id}?wait_seconds=60")

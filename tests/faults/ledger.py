@@ -2,14 +2,13 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.server import RunningServer, decode_npy
+from tests.server import decode_npy
 
 Array = NDArray[Any]
 
@@ -29,9 +28,8 @@ class Outcome:
         lost: Those of them that nobody knows any more, or that never end.
         doubled: Jobs and matrices that nobody asked for.
         damaged: Wrong bytes, in an answer or in a file.
-        unexplained: Answers that say neither success nor why not, and failures without a reason
-            that the fault explains.
-        failed: Jobs that failed with their reason.
+        unexplained: Answers that say neither success nor why not, and failures that the fault does
+            not explain.
         notes: Each of these in words.
         seconds: From the fault's end to a product that was asked for after it.
     """
@@ -45,7 +43,7 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
-    def note(self, what: str, words: str) -> None:
+    def note(self, what, words):
         """Count one thing that must not be."""
         setattr(self, what, getattr(self, what) + 1)
         self.notes.append(f"{what}: {words}")
@@ -54,31 +52,27 @@ class Outcome:
 class Ledger:
     """What was asked of a service, with the bytes that are right. Thread-safe while it is filled.
 
-    Args:
-        server: The service.
-
     Attributes:
         operands: The stored matrices that jobs multiply, by id.
         jobs: The accepted jobs of this round, by id, with their products.
         uploads: The matrices that were accepted in this round, by id.
     """
 
-    def __init__(self, server: RunningServer) -> None:
+    def __init__(self, server):
         self.server = server
-        self.operands: dict[str, Array] = {}
-        self.jobs: dict[str, Array] = {}
-        self.uploads: dict[str, Array] = {}
+        self.operands = {}
+        self.jobs = {}
+        self.uploads = {}
         self.outcome = Outcome()
-        self._ended: set[str] = set()
+        self._ended = set()
         self._lock = threading.Lock()
 
-    def add_operand(self, matrix: Array) -> str:
-        """Store a matrix for the jobs of all rounds."""
+    def add_operand(self, matrix):
         matrix_id = self.server.upload(matrix)
         self.operands[matrix_id] = matrix
         return matrix_id
 
-    def begin(self) -> None:
+    def begin(self):
         """A round begins: what the last one has left is removed."""
         for matrix_id in (*self.uploads, *self._list_results()):
             answer = self.server.client.delete(f"/v1/matrices/{matrix_id}")
@@ -88,31 +82,24 @@ class Ledger:
         self.uploads.clear()
         self.outcome = Outcome()
 
-    def add_job(self, job_id: str, product: Array) -> None:
-        """A job was accepted."""
+    def add_job(self, job_id, product):
         with self._lock:
             self.jobs[job_id] = product
             self.outcome.accepted += 1
 
-    def add_upload(self, matrix_id: str, matrix: Array) -> None:
-        """A matrix was accepted."""
+    def add_upload(self, matrix_id, matrix):
         with self._lock:
             self.uploads[matrix_id] = matrix
             self.outcome.accepted += 1
 
-    def note(self, what: str, words: str) -> None:
+    def note(self, what, words):
         """Count one thing that must not be."""
         with self._lock:
             self.outcome.note(what, words)
 
-    def settle(self, reasons: frozenset[str]) -> Outcome:
-        """Wait until all jobs have ended, and look at all that is stored.
-
-        Args:
-            reasons: Why jobs may have failed: kinds of errors. With any, those that wait for their
-                results may have failed, too.
-        """
-        reasons |= {"operand"} if reasons else set()
+    def settle(self, reasons):
+        """Wait until all jobs have ended, for some by these reasons; look at all that is stored."""
+        reasons |= {"operand"} if reasons else set()  # those that wait for their results
         results = {}
         end = time.monotonic() + SETTLE_SECONDS
         for job_id, product in self.jobs.items():
@@ -130,24 +117,24 @@ class Ledger:
         self._check_matrices({**self.operands, **self.uploads, **results})
         return self.outcome
 
-    def _await_end(self, job_id: str, end: float) -> dict[str, Any] | None:
+    def _await_end(self, job_id, end):
         while (left := end - time.monotonic()) > 0:
             path = f"/v1/jobs/{job_id}?wait_seconds={min(30.0, left):.1f}"
             answer = self.server.client.get(path)
             if answer.status_code == 404:
                 return None
-            job: dict[str, Any] = answer.json()
+            job = answer.json()
             if answer.status_code == 200 and job["state"] not in ("queued", "running"):
                 return job
         return None
 
-    def _check_jobs(self) -> None:
+    def _check_jobs(self):
         known = self._ended | set(self.jobs)
         for job in self.server.list_all("jobs"):
             if job["id"] not in known:
                 self.note("doubled", f"job {job['id']}, which nobody was told of")
 
-    def _check_matrices(self, expected: dict[str, Array]) -> None:
+    def _check_matrices(self, expected):
         """Compare all that is stored, as it is listed, answered and in the folder."""
         listed = {matrix["id"] for matrix in self.server.list_all("matrices")}
         for matrix_id in listed - set(expected):
@@ -165,21 +152,21 @@ class Ledger:
         for name in self._find_left({f"{name}.npy" for name in listed}):
             self.note("doubled", f"file {name}, which belongs to nothing")
 
-    def _find_left(self, names: set[str]) -> set[str]:
+    def _find_left(self, names):
         """Files that stay though they belong to nothing: those of callers who have left go soon."""
         end = time.monotonic() + LEAVE_SECONDS
         while (left := self.server.list_matrix_files() - names) and time.monotonic() < end:
             time.sleep(0.1)
         return left
 
-    def _compare(self, path: str, matrix: Array) -> None:
+    def _compare(self, path, matrix):
         answer = self.server.client.get(path)
         if answer.status_code != 200:
             self.note("lost", f"{path}: {answer.text}")
         elif not np.array_equal(decode_npy(answer.content), matrix):
             self.note("damaged", path)
 
-    def _list_results(self) -> Iterator[str]:
+    def _list_results(self):
         for job in self.server.list_all("jobs"):
             if job["id"] in self.jobs and job["result"] is not None:
                 yield job["result"]

@@ -1,7 +1,6 @@
 """What runs out: the disk, the arena, shared memory, descriptors, a control group's memory."""
 
 import os
-import random
 import shutil
 import socket
 import subprocess
@@ -9,9 +8,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
 
-import httpx
 import numpy as np
 import pytest
 
@@ -20,10 +18,10 @@ from tests.groups import memory_group
 from tests.mounts import mounted_tmpfs
 from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
 
-FEW_DESCRIPTORS: Final = ("sh", "-c", 'ulimit -n 64; exec "$@"', "sh")
+FEW_DESCRIPTORS = ("sh", "-c", 'ulimit -n 64; exec "$@"', "sh")
 """What runs a command that may open 64 descriptors."""
 
-_FULL_SHARED_MEMORY: Final = (
+_FULL_SHARED_MEMORY = (
     *("unshare", "--mount", "sh", "-c"),
     (
         "mount -t tmpfs -o size=64k tmpfs /dev/shm && head -c 65536 /dev/zero >/dev/shm/full; "
@@ -32,7 +30,7 @@ _FULL_SHARED_MEMORY: Final = (
     "sh",
 )
 
-_MIB: Final = 2**20
+_MIB = 2**20
 
 
 class FullDisk(Fault):
@@ -42,23 +40,19 @@ class FullDisk(Fault):
     told = "the disk is full, the database's with it"
     reasons = frozenset({"storage"})
 
-    def start(self, folder: Path, stack: ExitStack) -> RunningServer:
-        """Start it on a small file system."""
+    def start(self, folder, stack):
         self._disk = stack.enter_context(mounted_tmpfs("48m"))
         stack.callback(shutil.copy, self._disk / "data.log", folder)
         return RunningServer(self._disk / "data", reserve_bytes=0)
 
-    def strike(self, chance: random.Random) -> float:
-        """Fill it, and make room again."""
+    def strike(self, chance):
         ballast = self._disk / "ballast"
         fill(ballast)
         time.sleep(chance.uniform(0.2, 1.5))
         ballast.unlink()
-        return time.monotonic()
 
 
-def fill(path: Path) -> None:
-    """Write a file until its file system is full."""
+def fill(path):
     with path.open("wb", buffering=0) as file, suppress(OSError):
         while True:
             file.write(bytes(_MIB))
@@ -72,12 +66,9 @@ class FullArena(Fault):
 
     told = "the arena is full of what cannot leave it"
 
-    def start(self, folder: Path, stack: ExitStack) -> RunningServer:
-        """Start it with a small arena."""
-        return RunningServer(folder / "data", arena_bytes="16MiB", arena_slab_bytes=2 * _MIB)
+    settings = MappingProxyType({"arena_bytes": "16MiB", "arena_slab_bytes": 2 * _MIB})
 
-    def strike(self, chance: random.Random) -> float:
-        """Fill it, and remove what fills it."""
+    def strike(self, chance):
         content = encode_npy(np.ones((256, 1024)))
         kept = []
         while True:
@@ -89,7 +80,6 @@ class FullArena(Fault):
         time.sleep(chance.uniform(0.2, 1.0))
         for matrix_id in kept:
             self.server.client.delete(f"/v1/matrices/{matrix_id}").raise_for_status()
-        return time.monotonic()
 
 
 class FullSharedMemory(Fault):
@@ -98,19 +88,16 @@ class FullSharedMemory(Fault):
     needs = "mounts"
     told = "/dev/shm is full"
 
-    def start(self, folder: Path, stack: ExitStack) -> RunningServer:
-        """Start it where that is so."""
+    def start(self, folder, stack):
         tried = subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True)
         if tried.returncode != 0:
             pytest.skip(f"no mounts of its own are allowed here: {tried.stderr.decode().strip()}")
         return RunningServer(folder / "data", prefix=_FULL_SHARED_MEMORY)
 
-    def strike(self, chance: random.Random) -> float:
-        """It is so already."""
+    def strike(self, chance):
         shared = Path(f"/proc/{self.server.process.pid}/root/dev/shm")
         assert (shared / "full").stat().st_size == 65536
         assert os.statvfs(shared).f_bavail == 0, "it is not full"
-        return time.monotonic()
 
 
 class FewDescriptors(Fault):
@@ -118,19 +105,15 @@ class FewDescriptors(Fault):
 
     told = "64 descriptors, and 100 connections that say nothing"
 
-    def start(self, folder: Path, stack: ExitStack) -> RunningServer:
-        """Start it so."""
-        return RunningServer(folder / "data", prefix=FEW_DESCRIPTORS)
+    settings = MappingProxyType({"prefix": FEW_DESCRIPTORS})
 
-    def strike(self, chance: random.Random) -> float:
-        """Open them, and close them again."""
+    def strike(self, chance):
         with ExitStack() as stack:
             for _ in range(100):
                 with suppress(OSError):
                     where = ("127.0.0.1", self.server.port)
                     stack.enter_context(socket.create_connection(where, timeout=5))
             time.sleep(chance.uniform(0.2, 1.0))
-        return time.monotonic()
 
 
 class SmallGroup(Fault):
@@ -140,13 +123,11 @@ class SmallGroup(Fault):
     told = "a control group of 500 MiB, and 700 MiB of matrices at once"
     reasons = frozenset({"engine", "memory", "storage"})
 
-    def start(self, folder: Path, stack: ExitStack) -> RunningServer:
-        """Start it in the group."""
+    def start(self, folder, stack):
         prefix = stack.enter_context(memory_group(500 * _MIB)).prefix
         return RunningServer(folder / "data", prefix=prefix, arena_bytes="4GiB")
 
-    def strike(self, chance: random.Random) -> float:
-        """Have 16 products computed at once, 43 MiB each."""
+    def strike(self, chance):
         factor = chance.randrange(1, 9)
         content = 2 * encode_npy(factor * np.eye(1350))
         product = factor**2 * np.eye(1350)
@@ -161,8 +142,7 @@ class SmallGroup(Fault):
                     self.ledger.note("damaged", "an answered product")
             elif answer.status_code not in (503, 507):
                 self.ledger.note("unexplained", f"{answer.status_code}: {answer.text}")
-        return time.monotonic()
 
-    def _multiply(self, content: bytes) -> httpx.Response:
+    def _multiply(self, content):
         with open_http(self.server.url, timeout=120) as client:
             return client.post("/v1/matmul", content=content, headers=NPY)

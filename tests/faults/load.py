@@ -3,30 +3,28 @@
 import itertools
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
 
 import httpx
 import numpy as np
 
-from tests.faults.ledger import Array, Ledger
+from tests.faults.ledger import Array
 from tests.server import NPY, decode_npy, encode_npy, open_http
 
-PATIENCE_SECONDS: Final = 90.0
+PATIENCE_SECONDS = 90.0
 """A caller without an answer for this long gives up: the service hangs."""
 
-_AGAIN_SECONDS: Final = 0.2
-_LOOK_SECONDS: Final = 0.02
-_REFUSALS: Final = (404, 409, 507)
+_AGAIN_SECONDS = 0.2
+_LOOK_SECONDS = 0.02
+_REFUSALS = (404, 409, 507)
 """The service has no room, a matrix is damaged, or a restored database has not heard of the job
 whose result is an operand: nothing was accepted."""
 
-_LATE: Final = "2999-01-01T00:00:00Z"
+_LATE = "2999-01-01T00:00:00Z"
 """A deadline that every job meets."""
 
-SIZES: Final = (9, 300, 500)
+SIZES = (9, 300, 500)
 """Of the operands. A job of the largest takes some tenths of a second on one core."""
 
 
@@ -39,7 +37,7 @@ class Pair:
     cube: Array
 
 
-def make_pairs() -> list[Pair]:
+def make_pairs():
     """Operands of whole numbers, so that every order of summation gives the same bytes."""
     random = np.random.default_rng(15)
     pairs = []
@@ -53,60 +51,54 @@ def make_pairs() -> list[Pair]:
 
 
 class Load:
-    """What callers ask for in one round; it begins at once.
+    """What callers ask for in one round, which begins at once: products of each operand."""
 
-    Args:
-        ledger: Is told what was accepted.
-        pairs: The operands' ids and products; jobs multiply each by itself.
-    """
-
-    def __init__(self, ledger: Ledger, pairs: dict[str, Pair]) -> None:
+    def __init__(self, ledger, pairs):
         self._ledger = ledger
         self._pairs = pairs
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="caller")
         ids = list(pairs)
-        asked: Sequence[Callable[[], object]] = (
-            *(lambda name=name: self._post_job(name) for name in (*ids, *reversed(ids), *ids)),
-            *(lambda name=name: self._post_chain(name) for name in ids),
-            lambda: self._post_list(ids),
-            *itertools.repeat(self._upload, 3),
-            *(lambda name=name: self._multiply(name) for name in ids[:2]),
+        asked = (
+            *((self._post_job, name) for name in (*ids, *reversed(ids), *ids)),
+            *((self._post_chain, name) for name in ids),
+            (self._post_list, ids),
+            *itertools.repeat((self._upload,), 3),
+            *((self._multiply, name) for name in ids[:2]),
         )
-        self._calls: list[Future[object]] = [self._pool.submit(call) for call in asked]
+        self._calls = [self._pool.submit(*call) for call in asked]
 
-    def join(self) -> None:
-        """Wait until every caller has been answered."""
+    def join(self):
         self._pool.shutdown()
         for call in self._calls:
             call.result()
 
-    def _post_job(self, name: str) -> str | None:
+    def _post_job(self, name):
         job = self._post({"a": name, "b": name})
         if job is None:
             return None
-        job_id: str = job["id"]
+        job_id = job["id"]
         self._ledger.add_job(job_id, self._pairs[name].product)
         return job_id
 
-    def _post_chain(self, name: str) -> None:
+    def _post_chain(self, name):
         """A job, and another one that multiplies its result before a deadline."""
         if (first := self._post_job(name)) is not None:
             body = {"a": {"job": first}, "b": name, "deadline": _LATE, "labels": ["chain"]}
             if (job := self._post(body)) is not None:
                 self._ledger.add_job(job["id"], self._pairs[name].cube)
 
-    def _post_list(self, names: Sequence[str]) -> None:
+    def _post_list(self, names):
         """All of them are accepted, or none."""
         jobs = self._post([{"a": name, "b": name} for name in names])
         for name, job in zip(names, jobs or (), strict=jobs is not None):
             self._ledger.add_job(job["id"], self._pairs[name].product)
 
-    def _post(self, body: object) -> Any:
+    def _post(self, body):
         key = {"Idempotency-Key": uuid.uuid4().hex}
         answer = self._ask(lambda to: to.post("/v1/jobs", json=body, headers=key))
         return None if answer is None else answer.json()
 
-    def _upload(self) -> None:
+    def _upload(self):
         matrix = np.random.default_rng().integers(-8, 8, (200, 300)).astype(np.float32)
         headers = {**NPY, "Idempotency-Key": uuid.uuid4().hex}
         content = encode_npy(matrix)
@@ -114,34 +106,28 @@ class Load:
         if answer is not None:
             self._ledger.add_upload(answer.json()["id"], matrix)
 
-    def _multiply(self, name: str) -> None:
+    def _multiply(self, name):
         pair = self._pairs[name]
         content = 2 * encode_npy(pair.matrix)
         answer = self._ask(lambda to: to.post("/v1/matmul", content=content, headers=NPY))
         if answer is not None and not np.array_equal(decode_npy(answer.content), pair.product):
             self._ledger.note("damaged", "an answered product")
 
-    def _ask(self, call: Callable[[httpx.Client], httpx.Response]) -> httpx.Response | None:
+    def _ask(self, call):
         """Ask until there is an answer; None where that is a refusal."""
-        with open_http(self._ledger.server.url, timeout=30) as client:
-            return self._ask_with(client, call)
-
-    def _ask_with(
-        self, client: httpx.Client, call: Callable[[httpx.Client], httpx.Response]
-    ) -> httpx.Response | None:
         end = time.monotonic() + PATIENCE_SECONDS
         last = "nothing"
         while time.monotonic() < end:
             try:
-                answer = call(client)
+                with open_http(self._ledger.server.url, timeout=30) as client:
+                    answer = call(client)
             except httpx.TransportError as error:
                 last = repr(error)
             else:
                 if answer.is_success:
                     return answer
                 last = answer.text
-                problem = read_problem(answer)
-                if problem is None or answer.status_code not in (*_REFUSALS, 429, 503):
+                if not is_problem(answer) or answer.status_code not in (*_REFUSALS, 429, 503):
                     self._ledger.note("unexplained", f"{answer.status_code}: {last}")
                     return None
                 if answer.status_code in _REFUSALS:
@@ -151,15 +137,13 @@ class Load:
         return None
 
 
-def read_problem(answer: httpx.Response) -> dict[str, Any] | None:
-    """The problem document that an answer is; None where it is none."""
-    if answer.headers.get("Content-Type") != "application/problem+json":
-        return None
-    problem: dict[str, Any] = answer.json()
-    return problem if problem.get("detail") else None
+def is_problem(answer):
+    """Whether an answer is a problem document with words."""
+    kind = answer.headers.get("Content-Type")
+    return kind == "application/problem+json" and bool(answer.json().get("detail"))
 
 
-def wait_recovered(ledger: Ledger, name: str, pair: Pair) -> None:
+def wait_recovered(ledger, name, pair):
     """Waits until a product that is asked for now, before all others, is stored."""
     body = {"a": name, "b": name, "priority": 1000}
     headers = {"Idempotency-Key": uuid.uuid4().hex}

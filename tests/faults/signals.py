@@ -1,10 +1,8 @@
 """Processes that are killed or stopped: the engine, the service, both."""
 
 import os
-import random
 import signal
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 
 from tests.faults.fault import Fault
@@ -12,15 +10,9 @@ from tests.processes import list_children
 
 
 class Signals(Fault):
-    """SIGKILL, or SIGSTOP and some time later SIGCONT or SIGKILL.
+    """SIGKILL, or SIGSTOP and some time later SIGCONT or SIGKILL, of "engine" or "service"."""
 
-    Args:
-        *targets: "engine", "service".
-        stops: Whether they are stopped first.
-        kills: Whether they are killed.
-    """
-
-    def __init__(self, *targets: str, stops: bool, kills: bool) -> None:
+    def __init__(self, *targets, stops, kills):
         self._targets = targets
         self._stops = stops
         self._kills = kills
@@ -28,8 +20,7 @@ class Signals(Fault):
         words.append("SIGKILL" if kills else "SIGCONT")
         self.told = f"{', then '.join(words)} of {' and '.join(targets)}"
 
-    def strike(self, chance: random.Random) -> float:
-        """Send the signals, to several processes in any order."""
+    def strike(self, chance):
         pids = self._find()
         if self._stops:
             send(signal.SIGSTOP, pids.values())
@@ -38,7 +29,7 @@ class Signals(Fault):
                 names = list(pids)
                 chance.shuffle(names)
                 send(signal.SIGCONT, [pids[name] for name in names])
-                return time.monotonic()
+                return None
         targets = list(self._targets)
         chance.shuffle(targets)
         for target in targets:
@@ -52,7 +43,7 @@ class Signals(Fault):
             self.server.restart()
         return ended
 
-    def _find(self) -> dict[str, int]:
+    def _find(self):
         """The processes that are there; the engine may just be starting again."""
         service = self.server.process.pid
         pids = {"service": service} if "service" in self._targets else {}
@@ -66,14 +57,11 @@ class EngineHangs(Fault):
 
     told = "SIGSTOP of the engine, which nobody continues"
 
-    def strike(self, chance: random.Random) -> float:
-        """Stop it; the service is to notice."""
+    def strike(self, chance):
         send(signal.SIGSTOP, list_children(self.server.process.pid)[:1])
-        return time.monotonic()
 
 
-def send(number: signal.Signals, pids: Iterable[int]) -> None:
-    """Send a signal to processes that may be gone."""
+def send(number, pids):
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)

@@ -8,13 +8,12 @@ WAVETRIM_FAULTS_SEED repeats a run, as far as processes can be repeated.
 import os
 import random
 import secrets
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 
 from tests.faults.catalog import MAPPED, OWN, PLAIN, SIGNALS
-from tests.faults.fault import Fault, Stage
+from tests.faults.fault import Stage
 
 pytestmark = pytest.mark.slow
 
@@ -36,21 +35,21 @@ OWN_BY_NEED = [
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def plain(tmp_path_factory):
     """A service as most are."""
     with ExitStack() as stack:
         yield Stage(PLAIN["bad-callers"](), tmp_path_factory.mktemp("plain"), stack)
 
 
 @pytest.fixture(scope="module")
-def mapped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def mapped(tmp_path_factory):
     """A service whose engine reads files itself."""
     with ExitStack() as stack:
         make = next(iter(MAPPED.values()))
         yield Stage(make(), tmp_path_factory.mktemp("mapped"), stack)
 
 
-def expect_nothing_lost(stage: Stage, fault: Fault) -> None:
+def expect_nothing_lost(stage, fault):
     """Each accepted job has succeeded once or failed with its reason; all files are right."""
     outcome = stage.put_through(fault, random.Random(SEED))
     wrong = outcome.lost, outcome.doubled, outcome.damaged, outcome.unexplained

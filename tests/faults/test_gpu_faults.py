@@ -4,8 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ import pytest
 from tests.environment import clear_environment
 from tests.matrices import make_matrix
 from tests.processes import list_children
-from tests.server import RunningServer, Start
 
 pytestmark = pytest.mark.gpu
 
@@ -67,7 +64,7 @@ input()
 
 
 @pytest.fixture
-def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def faults(tmp_path, monkeypatch):
     """The folder in which a file named after a fault brings it about."""
     (tmp_path / "sitecustomize.py").write_text(INJECTION, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", clear_environment(tmp_path)["PYTHONPATH"])
@@ -75,80 +72,57 @@ def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def service(faults: Path, kernel_cache: Path, start_server: Start) -> RunningServer:
+def service(faults, kernel_cache, start_server):
     running = start_server(devices="0", cpu_threads=8, stall_seconds=3)
     running.wait_ready()
     return running
 
 
-def submit(service: RunningServer, count: int = JOBS, *, f: int | str = 0) -> tuple[list[str], Any]:
-    """Jobs, all rows on the GPU unless F is given; their ids, and what each is to give."""
+def check_jobs(service, count=JOBS, *, f=0):
+    """Post jobs, all rows on the GPU unless F is given; returns them once all have ended right."""
     a, b = (make_matrix(SIZE, SIZE, "float32", seed=seed) for seed in (1, 2))
-    ids = [service.upload(matrix) for matrix in (a, b)]
-    request = {"a": ids[0], "b": ids[1], "f": f}
-    jobs = []
-    for _ in range(count):
-        response = service.client.post("/v1/jobs", json=request)
-        assert response.status_code == 202, response.text
-        jobs.append(response.json()["id"])
-    return jobs, a.astype(np.float64) @ b.astype(np.float64)
-
-
-def finish(service: RunningServer, jobs: list[str]) -> list[dict[str, Any]]:
-    """The jobs, once all have ended."""
-    return [service.wait_job(job, seconds=120) for job in jobs]
-
-
-def check_all_right(service: RunningServer, ended: list[dict[str, Any]], expected: Any) -> None:
-    assert [job["state"] for job in ended] == ["succeeded"] * len(ended), ended
+    stored = [service.upload(matrix) for matrix in (a, b)]
+    jobs = [service.post_job(*stored, f=f) for _ in range(count)]
+    ended = [service.wait_job(job, seconds=120) for job in jobs]
+    assert [job["state"] for job in ended] == ["succeeded"] * count, ended
+    expected = a.astype(np.float64) @ b.astype(np.float64)
     for job in ended:
         product = service.download(f"/v1/jobs/{job['id']}/result")
         assert np.allclose(product, expected, atol=1e-2)
+    return ended
 
 
 @pytest.mark.parametrize(("fault", "status"), [("illegal", 70), ("hang", 71)])
 def test_jobs_survive_a_kernel_that(service, faults, fault, status):
     (faults / fault).touch()
-    jobs, expected = submit(service)
-    ended = finish(service, jobs)
-    check_all_right(service, ended, expected)
+    ended = check_jobs(service)
     assert (faults / f"{fault}.met").exists()
     log = service.read_log()
     assert f"exit status {status}" in log, log[-2000:]
     assert sorted(job["attempts"] for job in ended) == [1] * (JOBS - 1) + [2], log[-2000:]
-    jobs, expected = submit(service, 2)
-    check_all_right(service, finish(service, jobs), expected)
+    check_jobs(service, 2)
 
 
 def test_a_gpu_whose_memory_another_process_holds_fails_no_job(service):
-    jobs, expected = submit(service, 1)
-    check_all_right(service, finish(service, jobs), expected)
+    check_jobs(service, 1)
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD_MEMORY], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     try:
-        assert holder.stdout is not None
         assert int(holder.stdout.readline()) > 0
-        jobs, expected = submit(service)
-        check_all_right(service, finish(service, jobs), expected)
+        check_jobs(service)
     finally:
         holder.communicate(b"\n", timeout=30)
-    jobs, expected = submit(service, 2)
-    ended = finish(service, jobs)
-    check_all_right(service, ended, expected)
-    assert all(job["plan"]["gpu_rows"] == SIZE for job in ended)
+    assert all(job["plan"]["gpu_rows"] == SIZE for job in check_jobs(service, 2))
 
 
 def test_a_service_whose_gpu_is_gone_goes_on_without_it_and_says_so(service, faults):
-    jobs, expected = submit(service, 1)
-    check_all_right(service, finish(service, jobs), expected)
+    check_jobs(service, 1)
     (faults / "gone").touch()
-    engine = service.client.get("/healthz/ready")
-    assert engine.json()["status"] == "ready"
+    assert service.client.get("/healthz/ready").json()["status"] == "ready"
     for child in list_children(service.process.pid):
         os.kill(child, signal.SIGKILL)
-    jobs, expected = submit(service, 2, f="auto")
-    check_all_right(service, finish(service, jobs), expected)
+    check_jobs(service, 2, f="auto")
     health = service.client.get("/healthz/ready").json()
     assert health["status"] == "degraded"
     assert "GPU" in health["detail"]

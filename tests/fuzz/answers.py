@@ -1,59 +1,43 @@
 """Answers on a connection, read strictly: what is no well-formed HTTP/1.1 answer is a fault."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from tests.fuzz.fault import Fault
 
-FINE_5XX: Final = frozenset({503, 507})
+FINE_5XX = frozenset({503, 507})
 """Too much at once, and no room: the only answers of the kind 5xx that may come."""
 
-_STATUS: Final = re.compile(rb"HTTP/1\.1 ([1-5]\d\d) [ -~]*\Z")
-_FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+): ?([\t -~\x80-\xff]*)\Z")
-_WITHOUT_BODY: Final = frozenset({204, 304})
+_STATUS = re.compile(rb"HTTP/1\.1 ([1-5]\d\d) [ -~]*\Z")
+_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+): ?([\t -~\x80-\xff]*)\Z")
+_WITHOUT_BODY = frozenset({204, 304})
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer.
-
-    Attributes:
-        status: HTTP status; never an interim one.
-        fields: Its header, names in lower case.
-        body: Its body.
-    """
+    """One answer, never an interim one; names of its fields are in lower case."""
 
     status: int
     fields: dict[bytes, bytes]
     body: bytes
 
     @property
-    def request(self) -> str:
+    def request(self):
         """The id of the request that it answers; empty where it has none."""
         return self.fields.get(b"x-request-id", b"").decode("latin-1")
 
     @property
-    def closes(self) -> bool:
+    def closes(self):
         """Whether the connection ends behind it, as it says."""
         return self.fields.get(b"connection", b"").lower() == b"close"
 
 
-def split_answers(content: bytes, is_head: Callable[[str], bool]) -> tuple[list[Answer], bytes]:
-    """The answers of a connection.
+def split_answers(content, is_head):
+    """The answers of a connection without interim ones, and the bytes of one that was broken off.
 
-    Args:
-        content: All that came.
-        is_head: Whether the request of an id was HEAD, so that its answer has no body.
-
-    Returns:
-        The answers, without interim ones, and the bytes of one that was broken off.
-
-    Raises:
-        Fault: They are not well-formed.
+    `is_head` tells whether the request of an id was HEAD, so that its answer has no body.
     """
-    answers: list[Answer] = []
+    answers = []
     begin = 0
     while begin < len(content):
         end = content.find(b"\r\n\r\n", begin)
@@ -73,7 +57,7 @@ def split_answers(content: bytes, is_head: Callable[[str], bool]) -> tuple[list[
     return answers, content[begin:]
 
 
-def _read_head(head: bytes) -> tuple[int, dict[bytes, bytes]]:
+def _read_head(head):
     first, *lines = head.split(b"\r\n")
     found = _STATUS.match(first)
     if found is None:
@@ -81,7 +65,7 @@ def _read_head(head: bytes) -> tuple[int, dict[bytes, bytes]]:
     status = int(found[1])
     if status >= 500 and status not in FINE_5XX:
         raise Fault(f"an answer with status {status}: {head[:500]!r}")
-    fields: dict[bytes, bytes] = {}
+    fields = {}
     for line in lines:
         field = _FIELD.match(line)
         if field is None:
@@ -93,7 +77,7 @@ def _read_head(head: bytes) -> tuple[int, dict[bytes, bytes]]:
     return status, fields
 
 
-def _find_length(answer: Answer) -> int:
+def _find_length(answer):
     if answer.status in _WITHOUT_BODY:
         return 0
     length = answer.fields.get(b"content-length", b"")
@@ -102,7 +86,7 @@ def _find_length(answer: Answer) -> int:
     return int(length)
 
 
-def _check_begin(begin: bytes) -> None:
+def _check_begin(begin):
     """A head that was broken off must begin as one, all the same."""
     first = begin.partition(b"\r\n")[0]
     whole = b"\r\n" in begin

@@ -6,20 +6,19 @@ Whatever comes back must be what the document says: status, media type, headers 
 are for callers of the Unix socket: over TCP their products are refused.
 """
 
-import argparse
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.environment import ROOT
-from tests.fuzz.fault import Fault
+from tests.fuzz.fault import Fault, run_fuzzer
 from tests.fuzz.watched import ANSWER_SECONDS, AUTHORIZED, WatchedService
 
 _CONFIG = Path(__file__).with_name("schemathesis.toml")
 
 
-def fuzz(seconds: float, seed: int) -> None:
+def fuzz(seconds, seed):
     """Fuzz a service for some time.
 
     Raises:
@@ -33,7 +32,7 @@ def fuzz(seconds: float, seed: int) -> None:
         print(f"answers by status: {service.count_answers()}", flush=True)
 
 
-def _run(service: WatchedService, seconds: float, seed: int) -> None:
+def _run(service, seconds, seed):
     header = next(f"{name}: {value}" for name, value in AUTHORIZED.items())
     command = [
         sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", str(_CONFIG),
@@ -52,18 +51,8 @@ def _run(service: WatchedService, seconds: float, seed: int) -> None:
         raise Fault(f"schemathesis ends with {ended.returncode}; to repeat it: --seed {seed}")
 
 
-def main() -> int:
-    """Fuzz for as long as the arguments say; returns the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    try:
-        fuzz(arguments.seconds, arguments.seed)
-    except Fault as fault:
-        print(f"fault: {fault}", file=sys.stderr)
-        return 1
-    return 0
+def main():
+    return run_fuzzer(__doc__, fuzz)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """What schemathesis does not know by itself: .npy files, and what the service has stored."""
 
 import os
-from typing import Any
 
 import numpy as np
 import schemathesis
@@ -18,7 +17,7 @@ _dtypes = st.sampled_from(
 )
 
 
-def _make_matrix(rows: int, columns: int, dtype: str, order: Any) -> bytes:
+def _make_matrix(rows, columns, dtype, order):
     return encode_npy(np.ones((rows, columns), dtype, order=order))
 
 
@@ -36,9 +35,8 @@ for _media_type in ("application/x-npy", "application/octet-stream"):
 
 
 @schemathesis.hook
-def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
+def before_call(context, case, kwargs):
     """Lets most documents that are valid name matrices that there are."""
-    del context, kwargs
     body = case.body
     is_valid = case.meta is not None and case.meta.generation.mode.is_positive
     if not is_valid or not isinstance(body, dict) or len(repr(body)) % 5 == 0:
@@ -49,7 +47,7 @@ def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
         _fit(body)
 
 
-def _fit(request: dict[str, Any]) -> None:
+def _fit(request):
     """Lets the inputs of a request be A and B, half of the time with numbers that fit."""
     for name, one in zip("AB", request["inputs"], strict=False):
         one["name"] = name

@@ -5,18 +5,17 @@ server may answer less than what is found here, and never more.
 """
 
 import re
-from typing import Final
 
-_LINE: Final = re.compile(rb"[!-~]+ +[!-~\x80-\xff]+ +HTTP/1\.([01])")
-_FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([^\r\n\0]*)")
-_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n")
-_ID: Final = b"x-request-id"
+_LINE = re.compile(rb"[!-~]+ +[!-~\x80-\xff]+ +HTTP/1\.([01])")
+_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([^\r\n\0]*)")
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n")
+_ID = b"x-request-id"
 
 
-def find_requests(content: bytes) -> set[str]:
+def find_requests(content):
     """The ids of the requests on a connection, by its bytes."""
-    found: set[str] = set()
-    begin: int | None = 0
+    found = set()
+    begin = 0
     while begin is not None:
         while content[begin : begin + 1] in (b"\r", b"\n"):
             begin += 1
@@ -31,7 +30,7 @@ def find_requests(content: bytes) -> set[str]:
     return found
 
 
-def _read_head(head: bytes) -> list[tuple[bytes, bytes]] | None:
+def _read_head(head):
     """A head's fields; None where it is no head."""
     first, *lines = head.split(b"\r\n")
     if not (line := _LINE.fullmatch(first)):
@@ -45,9 +44,9 @@ def _read_head(head: bytes) -> list[tuple[bytes, bytes]] | None:
     return fields
 
 
-def _find_end(content: bytes, begin: int, fields: list[tuple[bytes, bytes]]) -> int | None:
+def _find_end(content, begin, fields):
     """Where the next request begins; None where none can."""
-    values: dict[bytes, list[bytes]] = {}
+    values = {}
     for name, value in fields:
         values.setdefault(name, []).append(value)
     options = b",".join(values.get(b"connection", [])).lower()
@@ -62,7 +61,7 @@ def _find_end(content: bytes, begin: int, fields: list[tuple[bytes, bytes]]) -> 
     return begin + int(lengths[0]) if len(lengths) == 1 and lengths[0].isdigit() else None
 
 
-def _skip_chunks(content: bytes, begin: int) -> int | None:
+def _skip_chunks(content, begin):
     while chunk := _CHUNK.match(content, begin):
         begin, size = chunk.end(), int(chunk[1], 16)
         if size == 0:

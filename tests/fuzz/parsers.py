@@ -16,23 +16,17 @@ from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How a target is fuzzed.
-
-    Attributes:
-        weight: Its part of the time, beside the others'.
-        most_bytes: The longest input.
-    """
+    """How a target is fuzzed: its part of the time, beside the others', and its longest input."""
 
     weight: int
     most_bytes: int
 
 
-_SHARES: Final = {
+_SHARES = {
     "npy": Share(weight=2, most_bytes=400),
     "body": Share(weight=1, most_bytes=600),
     "head": Share(weight=2, most_bytes=600),
@@ -42,9 +36,9 @@ _SHARES: Final = {
 }
 """By the names of `tests.fuzz.targets`, which is imported only where its modules are watched."""
 
-_CORPUS: Final = Path(__file__).with_name("corpus")
+_CORPUS = Path(__file__).with_name("corpus")
 
-_INSTRUMENTED: Final = (
+_INSTRUMENTED = (
     "uvicorn.protocols.http",
     "wavetrim.scheduler.engine.messages",
     "wavetrim.scheduler.options",
@@ -65,14 +59,14 @@ _INSTRUMENTED: Final = (
 )
 """Where reached edges are counted."""
 
-_FIGURES: Final = re.compile(r"INITED|DONE|number_of_executed|slowest|peak_rss")
+_FIGURES = re.compile(r"INITED|DONE|number_of_executed|slowest|peak_rss")
 """What is shown of a run without faults: inputs tried, edges reached (cov), and what that took."""
 
-_SHOWN_LINES: Final = 80
+_SHOWN_LINES = 80
 """What is shown of one with a fault, from its end."""
 
 
-def fuzz(target: str, seconds: float, seed: int, folder: Path) -> None:
+def fuzz(target, seconds, seed, folder):
     """Fuzz one target in this process, which ends with it; finds are left in a folder."""
     import atheris
 
@@ -89,7 +83,7 @@ def fuzz(target: str, seconds: float, seed: int, folder: Path) -> None:
     atheris.Fuzz()
 
 
-def run_all(seconds: float, seed: int, names: list[str], *, keep: bool) -> int:
+def run_all(seconds, seed, names, *, keep):
     """Fuzz targets, each in a process of its own; returns the exit status."""
     total = sum(_SHARES[name].weight for name in names)
     failed = [
@@ -101,7 +95,7 @@ def run_all(seconds: float, seed: int, names: list[str], *, keep: bool) -> int:
     return 1 if failed else 0
 
 
-def _run(name: str, seconds: float, seed: int, *, keep: bool) -> bool:
+def _run(name, seconds, seed, *, keep):
     """Fuzz one target, and show how that went; False when it was broken."""
     print(f"=== {name}, seed {seed}, {seconds:.0f} s", flush=True)
     with TemporaryDirectory(prefix="wavetrim-fuzz-") as root:
@@ -126,7 +120,7 @@ def _run(name: str, seconds: float, seed: int, *, keep: bool) -> bool:
     return True
 
 
-def main() -> int:
+def main():
     """Fuzz for as long as the arguments say; returns the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=600)

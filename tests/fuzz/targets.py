@@ -9,8 +9,6 @@ import asyncio
 import io
 import json
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, Final
 
 import numpy as np
 
@@ -45,15 +43,15 @@ from wavetrim.service.storage.matrices.npy import (
     parse_header,
 )
 
-_SIZE_BYTES: Final = 1000
-_SETTINGS: Final = Settings(_env_file=None)
-_MARK: Final = "[!-~]*"
+_SIZE_BYTES = 1000
+_SETTINGS = Settings(_env_file=None)
+_MARK = "[!-~]*"
 """A mark of printable characters, as all are."""
 
-_LOOP: Final = asyncio.new_event_loop()
+_LOOP = asyncio.new_event_loop()
 
 
-def check_npy(data: bytes) -> None:
+def check_npy(data):
     """What is taken for a header NumPy takes for the same one; a part of it asks for more.
 
     Behind a byte below 6 it is the header's text, whose version and length are put before it.
@@ -87,7 +85,7 @@ def check_npy(data: bytes) -> None:
         raise Fault(f"{header} is written as {shown!r}")
 
 
-def _read_as_numpy(data: bytes) -> NpyHeader:
+def _read_as_numpy(data):
     stream = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0
@@ -99,7 +97,7 @@ def _read_as_numpy(data: bytes) -> NpyHeader:
     return NpyHeader(rows, columns, dtype.name, fortran_order, stream.tell(), *stack)
 
 
-def check_body(data: bytes) -> None:
+def check_body(data):
     """The matrices of a body lie in it, one behind the other, up to its end."""
     names = NAMES[: 2 + len(data) % 2]
     try:
@@ -116,12 +114,12 @@ def check_body(data: bytes) -> None:
         raise Fault(f"{files} end at {end} of {len(data)}")
 
 
-async def _read_files(data: bytes, names: Sequence[str]) -> list[tuple[NpyHeader, bytes]]:
+async def _read_files(data, names):
     """The headers and elements of a body that comes in chunks."""
     length = 1 + len(data) % 97
     chunks = [data[begin : begin + length] for begin in range(0, len(data), length)]
 
-    async def receive() -> Any:
+    async def receive():
         body = chunks.pop(0) if chunks else b""
         return {"type": "http.request", "body": body, "more_body": bool(chunks)}
 
@@ -136,7 +134,7 @@ async def _read_files(data: bytes, names: Sequence[str]) -> list[tuple[NpyHeader
     return files
 
 
-def check_head(data: bytes) -> None:
+def check_head(data):
     """The result of a request has the bytes of its shape."""
     try:
         request = read_request(data)
@@ -150,7 +148,7 @@ def check_head(data: bytes) -> None:
         raise Fault(f"{request} has a result of {result.size_bytes} bytes")
 
 
-def check_fields(data: bytes) -> None:
+def check_fields(data):
     """The text of a header field, a query or a document, behind a byte that says of which."""
     if not data:
         return
@@ -163,30 +161,30 @@ def check_fields(data: bytes) -> None:
             raise Fault(f"{answer.status_code}: {bytes(answer.body[:500])!r}") from error
 
 
-def _check_range(data: bytes) -> None:
+def _check_range(data):
     part = parse_range(data.decode("latin-1"), _SIZE_BYTES)
     if part is not None and not 0 <= part[0] < part[1] <= _SIZE_BYTES:
         raise Fault(f"{data!r} is {part} of {_SIZE_BYTES}")
 
 
-def _check_digest(data: bytes) -> None:
+def _check_digest(data):
     digest = parse_digest(data.decode("latin-1"))
     if digest is not None and parse_digest(format_digest(digest)) != digest:
         raise Fault(f"{data!r} is {digest!r}")
 
 
-def _check_cursor(data: bytes) -> None:
+def _check_cursor(data):
     mark = decode_mark(data.decode("latin-1"), _MARK)[0]
     if decode_mark(encode_mark(mark), _MARK)[0] != mark:
         raise Fault(f"{data!r} is {mark}")
 
 
-def _check_host(data: bytes) -> None:
+def _check_host(data):
     hosts = [part.decode("latin-1") for part in data.split(b"\n")]
     check_host(hosts, _SETTINGS, is_needed=True)
 
 
-_FIELDS: Final[tuple[Callable[[bytes], Any], ...]] = (
+_FIELDS = (
     _check_range,
     _check_digest,
     _check_cursor,
@@ -199,10 +197,10 @@ _FIELDS: Final[tuple[Callable[[bytes], Any], ...]] = (
 )
 
 
-def check_json(data: bytes) -> None:
+def check_json(data):
     """What is taken Python's reader takes for the same, and finds no name twice in it."""
 
-    def read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def read_object(pairs):
         if len(dict(pairs)) < len(pairs):
             raise Fault("a name is there twice")
         return dict(pairs)
@@ -216,7 +214,7 @@ def check_json(data: bytes) -> None:
         raise Fault(f"{data!r} is read as {document}")
 
 
-def check_message(data: bytes) -> None:
+def check_message(data):
     """A packet between service and engine; a run that can be read is told as it was."""
     try:
         message = decode_message(data)
@@ -230,7 +228,7 @@ def check_message(data: bytes) -> None:
         raise Fault(f"{request} comes back as {again}")
 
 
-TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
+TARGETS = {
     "npy": check_npy,
     "body": check_body,
     "head": check_head,

@@ -17,14 +17,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
 from tests.fuzz.answers import FINE_5XX
 from tests.fuzz.fault import Fault
-from tests.own_memory import list_family, measure_own
+from tests.own_memory import measure_own
+from tests.processes import list_family
 from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
 
 KEY = "a key of sixteen characters"
@@ -67,7 +67,7 @@ class Holdings:
     threads: int
     arena_bytes: int
 
-    def find_growth(self, before: "Holdings") -> list[str]:
+    def find_growth(self, before):
         """What has grown since, in words."""
         allowed = {"own_bytes": OWN_BYTES, "descriptors": SLACK, "threads": SLACK}
         return [
@@ -81,17 +81,12 @@ class WatchedService:
     """A service in a folder of its own, with a key, over TCP and a Unix socket.
 
     Args:
-        side: Rows and columns of the matrices that are stored in it.
+        side: Rows and columns of the `matrices` that are stored in it.
         is_killed: Whether somebody kills its engine.
         settings: Settings of the service, in place of the usual ones.
-
-    Attributes:
-        server: The service.
-        unix_socket: Path of its Unix socket.
-        matrices: Square matrices that are stored in it.
     """
 
-    def __init__(self, *, side: int = 5, is_killed: bool = False, **settings: Any) -> None:
+    def __init__(self, *, side=5, is_killed=False, **settings):
         self._side = side
         self._is_killed = is_killed
         self._folder = TemporaryDirectory(prefix="wavetrim-fuzz-")
@@ -108,10 +103,10 @@ class WatchedService:
         )
         self._random = np.random.default_rng(0)
         self._read_bytes = 0
-        self._statuses: Counter[int] = Counter()
-        self.matrices: tuple[Stored, ...] = ()
+        self._statuses = Counter()
+        self.matrices = ()
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         try:
             self.server.client.headers.update(AUTHORIZED)
             self.server.wait_ready()
@@ -123,12 +118,7 @@ class WatchedService:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind, error, trace):
         try:
             if kind is None:
                 self.check_now()
@@ -136,7 +126,7 @@ class WatchedService:
         finally:
             self._stop()
 
-    def check_now(self) -> None:
+    def check_now(self):
         """Make sure that the service computes what is right, in time, and has logged no fault.
 
         Raises:
@@ -158,8 +148,7 @@ class WatchedService:
             raise Fault(f"a control product took {seconds:.1f} s")
         self._read_log()
 
-    def look(self) -> Holdings:
-        """What is held now."""
+    def look(self):
         arena = self.server.client.get("/v1/devices").json()["arena"]
         pid = self.server.process.pid
         family = list_family(pid)
@@ -170,28 +159,27 @@ class WatchedService:
             arena_bytes=arena["used_bytes"],
         )
 
-    def count_answers(self) -> str:
-        """The answers so far, by status."""
+    def count_answers(self):
         return ", ".join(f"{status}: {count}" for status, count in sorted(self._statuses.items()))
 
-    def forget_matrices(self) -> None:
+    def forget_matrices(self):
         """Delete all matrices but `matrices`, as far as no job needs them."""
         kept = {matrix.id for matrix in self.matrices}
         for matrix in self.server.list_all("matrices"):
             if matrix["id"] not in kept:
                 self.server.client.delete(f"/v1/matrices/{matrix['id']}")
 
-    def _store(self) -> Stored:
+    def _store(self):
         array = self._random.random((self._side, self._side))
         matrix = self.server.upload(array)
         answer = self.server.client.get(f"/v1/matrices/{matrix}/data")
         assert np.array_equal(decode_npy(answer.content), array)
         return Stored(matrix, answer.content)  # whose header may be longer than it was
 
-    def _warm_up(self) -> None:
+    def _warm_up(self):
         """Have the service start all threads and fill all pools that it ever will."""
 
-        def ask(number: int) -> None:
+        def ask(number):
             with open_http(self.server.url, headers=AUTHORIZED) as client:
                 client.get("/v1/matrices")
                 client.post("/v1/matrices", content=encode_npy(np.eye(3)), headers=NPY)
@@ -204,16 +192,16 @@ class WatchedService:
         self.forget_matrices()
         time.sleep(1)
 
-    def _list_descriptors(self) -> dict[str, int]:
+    def _list_descriptors(self):
         """What the descriptors of the service and its engine are, and how many of each kind."""
-        kinds: Counter[str] = Counter()
+        kinds = Counter()
         for one in list_family(self.server.process.pid):
             for file in Path(f"/proc/{one}/fd").iterdir():
                 with contextlib.suppress(OSError):
                     kinds[f"{one} {re.sub('[0-9]+', '#', str(file.readlink()))}"] += 1
         return dict(kinds.most_common())
 
-    def _check_settled(self) -> None:
+    def _check_settled(self):
         """Wait until all that was held is let go of."""
         end = time.monotonic() + _SETTLE_SECONDS
         while True:
@@ -230,7 +218,7 @@ class WatchedService:
         print(f"held before: {self._before}\nheld after:  {after}", flush=True)
         self._read_log()
 
-    def _read_log(self) -> None:
+    def _read_log(self):
         """Look at what was logged since the last call, in whole lines."""
         with self.server.log.open("rb") as log:
             log.seek(self._read_bytes)
@@ -245,7 +233,7 @@ class WatchedService:
             if found := _ANSWERED.search(line):
                 self._judge(found[1], int(found[2]), float(found[3]) / 1e3)
 
-    def _judge(self, request: str, status: int, seconds: float) -> None:
+    def _judge(self, request, status, seconds):
         self._statuses[status] += 1
         if status >= 500 and status not in FINE_5XX:
             raise Fault(f"request {request} was answered with {status}")
@@ -254,7 +242,7 @@ class WatchedService:
         if request.startswith(NEVER):
             raise Fault(f"{request}, a part of a body, was taken for a request")
 
-    def _stop(self) -> None:
+    def _stop(self):
         with contextlib.suppress(Exception):
             self.server.stop()
         self._folder.cleanup()

@@ -8,7 +8,6 @@ connection's end, in time; well-formed requests get the answer that they must ha
 what lies in a body is never taken for a request.
 """
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -18,14 +17,12 @@ import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
 
-from tests.fuzz.answers import Answer, split_answers
-from tests.fuzz.fault import Fault
+from tests.fuzz.answers import split_answers
+from tests.fuzz.fault import Fault, run_fuzzer
 from tests.fuzz.framing import find_requests
-from tests.fuzz.watched import ANSWER_SECONDS, NEVER, Stored, WatchedService
-from tests.fuzz.wire_cases import MAYBE, Case, draw_case
-from tests.fuzz.wire_requests import Request
+from tests.fuzz.watched import ANSWER_SECONDS, NEVER, WatchedService
+from tests.fuzz.wire_cases import MAYBE, draw_case
 from tests.service.api.wire.wire_server import make_context
 
 _CONNECTIONS = 16
@@ -37,26 +34,17 @@ _SLOW_SECONDS = 0.004
 _RESET = struct.pack("ii", 1, 0)
 
 
-Draw = Callable[[int, int, Sequence[Stored]], Case]
-
-
 class WireFuzzer:
-    """Draws connections, and judges what comes back.
+    """Draws connections from the seed and their numbers, and judges what comes back."""
 
-    Args:
-        service: What is asked.
-        seed: Of all connections.
-        draw: Draws a connection from the seed and its number.
-    """
-
-    def __init__(self, service: WatchedService, seed: int, draw: Draw = draw_case) -> None:
+    def __init__(self, service, seed, draw=draw_case):
         self._service = service
         self._seed = seed
         self._draw = draw
         self._next = 0
-        self.ways: Counter[str] = Counter()
+        self.ways = Counter()
 
-    async def run(self, seconds: float) -> None:
+    async def run(self, seconds):
         """Open connections for some time.
 
         Raises:
@@ -74,7 +62,7 @@ class WireFuzzer:
             return
         raise first
 
-    async def try_case(self, number: int) -> None:
+    async def try_case(self, number):
         """Open one connection, and judge what comes back.
 
         Raises:
@@ -93,12 +81,12 @@ class WireFuzzer:
             raise Fault(f"{told}\nreceived: {_shorten(bytes(received))}") from None
         self.ways[case.way] += 1
 
-    async def _go_on(self, end: float) -> None:
+    async def _go_on(self, end):
         while time.monotonic() < end:
             self._next += 1
             await self.try_case(self._next)
 
-    async def _control(self, end: float) -> None:
+    async def _control(self, end):
         shown = time.monotonic()
         while time.monotonic() < end:
             await asyncio.sleep(min(_CONTROL_SECONDS, max(0.0, end - time.monotonic())))
@@ -109,7 +97,7 @@ class WireFuzzer:
                 held = await asyncio.to_thread(self._service.look)
                 print(f"{self._next} connections: {held}", flush=True)
 
-    async def _converse(self, case: Case, received: bytearray) -> None:
+    async def _converse(self, case, received):
         """Sends a case, and receives until the connection ends."""
         reader, writer = await self._connect(case)
         sending = asyncio.create_task(_send(writer, case))
@@ -129,7 +117,7 @@ class WireFuzzer:
             await asyncio.wait({sending})
             writer.transport.abort()
 
-    async def _connect(self, case: Case) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self, case):
         limit = 2**12 if case.reads_slowly else 2**16
         if case.way == "unix":
             return await asyncio.open_unix_connection(self._service.unix_socket, limit=limit)
@@ -137,7 +125,7 @@ class WireFuzzer:
         port = self._service.server.port
         return await asyncio.open_connection("127.0.0.1", port, ssl=context, limit=limit)
 
-    async def _ask_lease(self, case: Case) -> None:
+    async def _ask_lease(self, case):
         """Sends packets to the socket of the leases, and receives until the connection ends."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
             connection.setblocking(False)
@@ -156,8 +144,8 @@ class WireFuzzer:
                 raise Fault(f"the connection is open after {ANSWER_SECONDS:g} s") from None
 
 
-async def _send(writer: asyncio.StreamWriter, case: Case) -> None:
-    connection: socket.socket = writer.get_extra_info("socket")
+async def _send(writer, case):
+    connection = writer.get_extra_info("socket")
     with contextlib.suppress(OSError):
         for piece, pause in zip(case.pieces, case.pauses, strict=True):
             writer.write(piece)
@@ -169,7 +157,7 @@ async def _send(writer: asyncio.StreamWriter, case: Case) -> None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
 
-def _send_packet(connection: socket.socket, packet: bytes) -> None:
+def _send_packet(connection, packet):
     """Every other packet brings descriptors along, which nobody asked for."""
     files = [os.open(os.devnull, os.O_RDONLY) for _ in range(packet[0] % 2 * 3)]
     try:
@@ -179,7 +167,7 @@ def _send_packet(connection: socket.socket, packet: bytes) -> None:
             os.close(file)
 
 
-def judge(case: Case, received: bytes) -> None:
+def judge(case, received):
     """Make sure that what came back is what may come back.
 
     Raises:
@@ -187,7 +175,7 @@ def judge(case: Case, received: bytes) -> None:
     """
     requests = {request.id: request for request in case.requests or ()}
 
-    def is_head(identity: str) -> bool:
+    def is_head(identity):
         return identity in requests and requests[identity].method == "HEAD"
 
     answers, rest = split_answers(received, is_head)
@@ -203,7 +191,7 @@ def judge(case: Case, received: bytes) -> None:
         raise Fault(f"{surplus} was taken for a request, and is none by its framing")
 
 
-def _judge_valid(requests: tuple[Request, ...], answers: list[Answer]) -> None:
+def _judge_valid(requests, answers):
     for request, answer in zip(requests, answers, strict=False):
         if answer.request != request.id:
             raise Fault(f"the answer to {request.id} is that to {answer.request!r}: {answer}")
@@ -217,39 +205,28 @@ def _judge_valid(requests: tuple[Request, ...], answers: list[Answer]) -> None:
         raise Fault(f"{len(requests)} requests have {len(answers)} answers")
 
 
-def show(case: Case) -> str:
-    """A case in some lines."""
+def show(case):
     pieces = "\n".join(f"  {_shorten(piece)}" for piece in case.pieces[:20])
     return f"{case.way}, {len(case.pieces)} pieces, then {case.end}:\n{pieces}"
 
 
-def _shorten(content: bytes, length: int = 700) -> str:
+def _shorten(content, length=700):
     if len(content) <= length:
         return repr(content)
     return f"{content[: length // 2]!r} … {len(content) - length} … {content[-length // 2 :]!r}"
 
 
-def main() -> int:
-    """Fuzz for as long as the arguments say; returns the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--case", type=int, help="only the connection of this number")
-    arguments = parser.parse_args()
-    print(f"seed {arguments.seed}", flush=True)
-    try:
-        with WatchedService() as service:
-            fuzzer = WireFuzzer(service, arguments.seed)
-            if arguments.case is None:
-                asyncio.run(fuzzer.run(arguments.seconds))
-            else:
-                asyncio.run(fuzzer.try_case(arguments.case))
-            told = ", ".join(f"{count} over {way}" for way, count in fuzzer.ways.items())
-            print(f"connections: {told}\nanswers by status: {service.count_answers()}", flush=True)
-    except Fault as fault:
-        print(f"fault: {fault}", file=sys.stderr)
-        return 1
-    return 0
+def fuzz(seconds, seed, case):
+    print(f"seed {seed}", flush=True)
+    with WatchedService() as service:
+        fuzzer = WireFuzzer(service, seed)
+        asyncio.run(fuzzer.run(seconds) if case is None else fuzzer.try_case(case))
+        told = ", ".join(f"{count} over {way}" for way, count in fuzzer.ways.items())
+        print(f"connections: {told}\nanswers by status: {service.count_answers()}", flush=True)
+
+
+def main():
+    return run_fuzzer(__doc__, fuzz, case="only the connection of this number")
 
 
 if __name__ == "__main__":

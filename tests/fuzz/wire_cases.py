@@ -1,19 +1,12 @@
 """What is sent on one connection, drawn from a seed and a number: the same pair, the same bytes."""
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
 
-from tests.fuzz.watched import AUTHORIZED, NEVER, Stored
+from tests.fuzz.watched import AUTHORIZED, NEVER
 from tests.fuzz.wire_requests import Request, draw_request, format_request, plant_request
 
-Way = Literal["tcp", "tls", "unix", "lease"]
-
-End = Literal["half-close", "wait", "reset"]
-"""Behind the last byte: shut the sending direction, or do nothing, or break off."""
-
-MAYBE: Final = "maybe-"
+MAYBE = "maybe-"
 """The id of a planted request begins so where a mutation may have made it a real one."""
 
 
@@ -22,37 +15,29 @@ class Case:
     """One connection.
 
     Attributes:
-        number: With the seed, what it was drawn from.
         way: Where it goes: "tcp", "tls", "unix", or "lease", the socket that hands out leases.
         pieces: What is sent, one after the other.
         pauses: How long is waited behind each of them, in seconds.
-        end: What happens behind the last byte.
+        end: Behind the last byte: "half-close" shuts the sending direction, "wait" does nothing,
+            and "reset" breaks off.
         requests: What is asked, if all of it is well-formed.
         reads_slowly: Whether answers are read a little at a time.
     """
 
-    number: int
-    way: Way
+    way: str
     pieces: tuple[bytes, ...]
     pauses: tuple[float, ...]
-    end: End
+    end: str
     requests: tuple[Request, ...] | None = None
     reads_slowly: bool = False
 
     @property
-    def content(self) -> bytes:
-        """All that is sent."""
+    def content(self):
         return b"".join(self.pieces)
 
 
-def draw_case(seed: int, number: int, matrices: Sequence[Stored]) -> Case:
-    """A connection's bytes.
-
-    Args:
-        seed: Of the run.
-        number: Of the connection.
-        matrices: Stored matrices, whose ids have the same length in every run.
-    """
+def draw_case(seed, number, matrices):
+    """A connection's bytes: the ids of stored matrices have the same length in every run."""
     source = random.Random(f"{seed}:{number}")
     kind = source.choices(
         [_draw_valid, _draw_mutated, _draw_conflict, _draw_garbage, _draw_lease], [40, 38, 10, 8, 4]
@@ -60,58 +45,54 @@ def draw_case(seed: int, number: int, matrices: Sequence[Stored]) -> Case:
     return kind(source, number, matrices)
 
 
-def draw_heavy_case(seed: int, number: int, matrices: Sequence[Stored], *, way: Way) -> Case:
+def draw_heavy_case(seed, number, matrices, *, way):
     """Well-formed requests for much memory, some of whose callers vanish or read slowly."""
     source = random.Random(f"{seed}:{number}")
     count = source.choice([1, 1, 2])
     requests = [draw_request(source, f"r{number}.{i}", matrices, heavy=True) for i in range(count)]
-    content = b"".join(
-        format_request(source, request, closes=request is requests[-1]) for request in requests
-    )
+    content = _format_all(source, requests, closes=True)
     reads_slowly = source.random() < 0.2
     if source.random() < 0.7:
-        whole = Case(number, way, (content,), (), "wait", tuple(requests))
-        return replace(_cut(source, whole), reads_slowly=reads_slowly)
-    # All was sent by some who vanish, and the answer may have begun.
-    content = content[: source.choice([len(content), source.randint(1, len(content))])]
-    case = _cut(source, Case(number, way, (content,), (), "reset"))
-    return replace(case, pauses=(*case.pauses[:-1], source.choice([0.0, 0.001, 0.02])))
+        case = replace(_cut(source, content, "wait", requests), reads_slowly=reads_slowly)
+    else:  # all was sent by some who vanish, and the answer may have begun
+        content = content[: source.choice([len(content), source.randint(1, len(content))])]
+        case = _cut(source, content, "reset")
+        case = replace(case, pauses=(*case.pauses[:-1], source.choice([0.0, 0.001, 0.02])))
+    return replace(case, way=way)
 
 
-def _draw_valid(source: random.Random, number: int, matrices: Sequence[Stored]) -> Case:
+def _format_all(source, requests, *, closes):
+    """Requests one behind the other, of which the last may ask for the connection's end."""
+    last = requests[-1] if closes else None
+    return b"".join(format_request(source, one, closes=one is last) for one in requests)
+
+
+def _draw_valid(source, number, matrices):
     """Some requests one behind the other, cut anywhere."""
     count = source.choice([1, 1, 2, 3, 8])
     requests = [draw_request(source, f"r{number}.{i}", matrices) for i in range(count)]
-    end: End = source.choices(["half-close", "wait"], [3, 7])[0]
+    end = source.choices(["half-close", "wait"], [3, 7])[0]
     # Who waits asks for the end, but for a few, who wait for the server to close.
-    closes = end == "wait" and source.random() < 0.95
-    content = b"".join(
-        format_request(source, request, closes=closes and request is requests[-1])
-        for request in requests
-    )
-    return _cut(source, Case(number, _draw_way(source), (content,), (), end, tuple(requests)))
+    content = _format_all(source, requests, closes=end == "wait" and source.random() < 0.95)
+    return _cut(source, content, end, requests)
 
 
-def _draw_mutated(source: random.Random, number: int, matrices: Sequence[Stored]) -> Case:
+def _draw_mutated(source, number, matrices):
     """Such requests with some bytes changed."""
-    requests = [
-        request
-        for i in range(source.choice([1, 2, 3]))
-        if (request := draw_request(source, f"r{number}.{i}", matrices)).method != "HEAD"
-    ]
-    content = b"".join(format_request(source, request) for request in requests)
+    count = source.choice([1, 2, 3])
+    requests = [draw_request(source, f"r{number}.{i}", matrices) for i in range(count)]
+    requests = [request for request in requests if request.method != "HEAD"]
+    content = _format_all(source, requests, closes=False)
     content = content.replace(NEVER.encode(), MAYBE.encode())
     if source.random() < 0.5 or not requests:
         content += plant_request(f"{MAYBE}{number}")
     for _ in range(source.choice([1, 1, 2, 4, 8])):
         content = source.choice(_MUTATIONS)(source, content)
-    end: End = source.choices(["half-close", "wait", "reset"], [80, 10, 10])[0]
-    return _cut(source, Case(number, _draw_way(source), (content,), (), end))
+    return _cut(source, content, source.choices(["half-close", "wait", "reset"], [80, 10, 10])[0])
 
 
-def _draw_conflict(source: random.Random, number: int, matrices: Sequence[Stored]) -> Case:
+def _draw_conflict(source, number, _matrices):
     """A body whose length is told in two ways, with a request in what one of them leaves over."""
-    del matrices
     planted = plant_request(f"{NEVER}{number}")
     inner = source.choice([b"", b"x=1", b"5\r\nabcde\r\n"]) + source.choice([b"", b"0\r\n\r\n"])
     body = inner + planted
@@ -144,36 +125,29 @@ def _draw_conflict(source: random.Random, number: int, matrices: Sequence[Stored
     fields += [("Content-Type", "application/json"), *source.choice(lengths)]
     head = "\r\n".join(f"{name}: {value}" for name, value in fields)
     content = f"POST /v1/jobs HTTP/1.1\r\n{head}\r\n\r\n".encode("latin-1") + body
-    return _cut(source, Case(number, _draw_way(source), (content,), (), "half-close"))
+    return _cut(source, content, "half-close")
 
 
-def _draw_garbage(source: random.Random, number: int, matrices: Sequence[Stored]) -> Case:
+def _draw_garbage(source, number, matrices):
     """What is no HTTP/1.1 at all, alone or behind a request."""
     noise = bytes(source.randrange(256) for _ in range(source.choice([1, 20, 500])))
     content = source.choice(_FOREIGN) + source.choice([b"", noise])
     request = draw_request(source, f"r{number}", matrices)
     if source.random() < 0.5 and request.method != "HEAD":
         content = format_request(source, request) + content
-    end: End = source.choices(["half-close", "wait"], [8, 2])[0]
-    return _cut(source, Case(number, _draw_way(source), (content,), (), end))
+    return _cut(source, content, source.choices(["half-close", "wait"], [8, 2])[0])
 
 
-def _draw_lease(source: random.Random, number: int, matrices: Sequence[Stored]) -> Case:
+def _draw_lease(source, _number, _matrices):
     """Packets on the socket of the leases."""
-    del matrices
     sizes = [source.choice([1, 43, 255, 256, 257, 5000]) for _ in range(source.choice([1, 1, 3]))]
     packets = tuple(bytes(source.choices(range(256), k=size)) for size in sizes)
-    end: End = source.choices(["half-close", "reset"], [3, 1])[0]
-    return Case(number, "lease", packets, (0.0,) * len(packets), end)
+    end = source.choices(["half-close", "reset"], [3, 1])[0]
+    return Case("lease", packets, (0.0,) * len(packets), end)
 
 
-def _draw_way(source: random.Random) -> Literal["tcp", "unix"]:
-    return "unix" if source.random() < 0.3 else "tcp"
-
-
-def _cut(source: random.Random, case: Case) -> Case:
+def _cut(source, content, end, requests=None):
     """Cuts what is sent into pieces, with pauses behind some of them."""
-    content = case.content
     if source.random() < 0.05 and len(content) < 2000:
         places = list(range(1, len(content)))
     else:
@@ -182,37 +156,38 @@ def _cut(source: random.Random, case: Case) -> Case:
     begins, ends = [0, *places], [*places, len(content)]
     pieces = tuple(content[begin:end] for begin, end in zip(begins, ends, strict=True))
     pauses = tuple(source.choice([0.0, 0.0, 0.0, 0.001]) for _ in pieces)
-    return replace(case, pieces=pieces, pauses=pauses)
+    way = "unix" if source.random() < 0.3 else "tcp"
+    return Case(way, pieces, pauses, end, None if requests is None else tuple(requests))
 
 
-def _draw_slice(source: random.Random, content: bytes) -> slice:
+def _draw_slice(source, content):
     # Heads are where it hurts, so most places are near the front.
     most = len(content) if source.random() < 0.3 else min(len(content), 700)
     begin = source.randint(0, most)
     return slice(begin, begin + source.choice([0, 1, 1, 2, 8, 50]))
 
 
-def _flip(source: random.Random, content: bytes) -> bytes:
+def _flip(source, content):
     place = _draw_slice(source, content).start
     return content[:place] + bytes([source.randrange(256)]) + content[place + 1 :]
 
 
-def _delete(source: random.Random, content: bytes) -> bytes:
+def _delete(source, content):
     part = _draw_slice(source, content)
     return content[: part.start] + content[part.stop :]
 
 
-def _repeat(source: random.Random, content: bytes) -> bytes:
+def _repeat(source, content):
     part = _draw_slice(source, content)
     return content[: part.stop] + content[part] * source.choice([1, 2, 50]) + content[part.stop :]
 
 
-def _insert(source: random.Random, content: bytes) -> bytes:
+def _insert(source, content):
     place = _draw_slice(source, content).start
     return content[:place] + source.choice(_TOKENS) + content[place:]
 
 
-def _insert_line(source: random.Random, content: bytes) -> bytes:
+def _insert_line(source, content):
     """A token behind some line's end."""
     lines = content[:3000].count(b"\r\n")
     place = -1
@@ -222,13 +197,13 @@ def _insert_line(source: random.Random, content: bytes) -> bytes:
     return content[:place] + source.choice(_TOKENS) + content[place:]
 
 
-def _end_lines(source: random.Random, content: bytes) -> bytes:
+def _end_lines(source, content):
     """Another end of lines, for one of them or all."""
     end = source.choice([b"\n", b"\r", b"\r\r\n", b"\n\r\n", b" \r\n", b"\r\n "])
     return content.replace(b"\r\n", end, source.choice([1, 2, 4, -1]))
 
 
-def _change_number(source: random.Random, content: bytes) -> bytes:
+def _change_number(source, content):
     """Another digit where one is."""
     digits = [i for i, byte in enumerate(content[:1500]) if 48 <= byte <= 57]
     if not digits:
@@ -239,16 +214,16 @@ def _change_number(source: random.Random, content: bytes) -> bytes:
     )
 
 
-def _truncate(source: random.Random, content: bytes) -> bytes:
+def _truncate(source, content):
     return content[: source.randint(0, len(content))]
 
 
-_MUTATIONS: Final = (
+_MUTATIONS = (
     _flip, _flip, _delete, _repeat, _insert, _insert_line, _insert_line, _end_lines,
     _change_number, _truncate,
 )  # fmt: skip
 
-_TOKENS: Final = (
+_TOKENS = (
     b"\r\n", b"\n", b"\r", b"\0", b" ", b"\t", b":", b"\r\n\r\n", b"\xff\xfe", b"%00", b"/../",
     b"Content-Length: 5\r\n", b"Content-Length: 0\r\n", b"Content-Length: 99999999999999999999\r\n",
     b"Transfer-Encoding: chunked\r\n", b"Transfer-Encoding: identity\r\n", b"0\r\n\r\n",
@@ -265,7 +240,7 @@ _TOKENS: Final = (
     b"X: 1\r\n" * 120, b"\r\n" * 200,
 )  # fmt: skip
 
-_FOREIGN: Final = (
+_FOREIGN = (
     bytes.fromhex("16030100c8010000c40303") + b"\x5a" * 190,  # TLS: ClientHello
     bytes.fromhex("1603010000"), b"\x80\x2e\x01\x03\x01",  # empty; that of SSL 2
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9), b"SSH-2.0-client\r\n", b"\x93NUMPY\x01\x00",

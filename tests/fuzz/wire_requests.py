@@ -1,40 +1,33 @@
 """Requests as they go over the wire: well-formed ones, whose answer is known."""
 
-import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tests.fuzz.watched import AUTHORIZED, NEVER, Stored
+from tests.fuzz.watched import AUTHORIZED, NEVER
 from tests.server import decode_npy, encode_npy
 
-NPY: Final = "application/x-npy"
-JSON: Final = "application/json"
+NPY = "application/x-npy"
+JSON = "application/json"
 
-_OFFER: Final = (
+_OFFER = (
     ("Connection", "Upgrade, HTTP2-Settings"), ("Upgrade", "h2c"), ("HTTP2-Settings", "AAMAAABk"),
 )  # fmt: skip
 """As Java's client and curl offer HTTP/2."""
 
-_OK: Final = frozenset({200})
-_FULL: Final = frozenset({503, 507})
+_OK = frozenset({200})
+_FULL = frozenset({503, 507})
 """What each request that needs room may be answered with as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request.
+    """One request, and what it may be answered with.
 
     Attributes:
         id: Its X-Request-Id, which the answer repeats.
-        method: GET and the like.
-        target: Path and query.
-        statuses: What it may be answered with.
         fields: Its header, without those of its body's length.
-        body: Its body; None where it has none.
-        chunked: Whether the body goes in chunks.
         is_right: Whether an answer's body is the right one, where its status is 200 or 206.
     """
 
@@ -48,22 +41,16 @@ class Request:
     is_right: Callable[[bytes], bool] = field(default=lambda _body: True, repr=False)
 
 
-def draw_request(
-    source: random.Random, identity: str, matrices: Sequence[Stored], *, heavy: bool = False
-) -> Request:
+def draw_request(source, identity, matrices, *, heavy=False):
     """A well-formed request with what may come in between: a key, and odd fields.
 
-    Args:
-        source: Randomness.
-        identity: Its id.
-        matrices: Matrices that are stored.
-        heavy: Whether it needs memory of the arena, or files where that is full.
+    A heavy one needs memory of the arena, or files where that is full.
     """
     kinds, weights = (_HEAVY_KINDS, _HEAVY_WEIGHTS) if heavy else (_KINDS, _WEIGHTS)
     request = source.choices(kinds, weights)[0](source, identity, source.choice(matrices))
     fields = [("Host", source.choice(["localhost", "127.0.0.1", "[::1]:8000", "a.example"]))]
     fields += [("X-Request-Id", identity), *request.fields]
-    if request.statuses != frozenset({401}):
+    if request.statuses != {401}:
         fields += AUTHORIZED.items()
     for _ in range(source.choice([0, 0, 0, 1, 3])):
         value = "".join(map(chr, source.choices(range(33, 127), k=source.randint(0, 60))))
@@ -73,13 +60,10 @@ def draw_request(
     if source.random() < 0.1:
         fields += _OFFER
     source.shuffle(fields)
-    return Request(
-        request.id, request.method, request.target, request.statuses, tuple(fields), request.body,
-        request.chunked, request.is_right,
-    )  # fmt: skip
+    return replace(request, fields=tuple(fields))
 
 
-def format_request(source: random.Random, request: Request, *, closes: bool = False) -> bytes:
+def format_request(source, request, *, closes=False):
     """A request's bytes, in one of the forms that mean the same."""
     lines = [f"{request.method} {request.target} HTTP/1.1"]
     fields = list(request.fields)
@@ -100,7 +84,7 @@ def format_request(source: random.Random, request: Request, *, closes: bool = Fa
     return head + (_cut_chunks(source, request.body) if request.chunked else request.body)
 
 
-def _cut_chunks(source: random.Random, body: bytes) -> bytes:
+def _cut_chunks(source, body):
     """A body in chunks of odd lengths, some with extensions, and perhaps with trailers."""
     out = bytearray()
     while body:
@@ -117,14 +101,20 @@ def _cut_chunks(source: random.Random, body: bytes) -> bytes:
     return bytes(out) + b"0\r\n" + source.choice([b"", b"X-Trailer: 1\r\n"]) + b"\r\n"
 
 
-def plant_request(identity: str, target: str = "/healthz/live") -> bytes:
+def plant_request(identity, target="/healthz/live"):
     """A request that lies where none is."""
     return f"GET {target} HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: {identity}\r\n\r\n".encode()
 
 
-def _infer(source: random.Random, identity: str, matrix: Stored) -> Request:
+def _post(identity, target, statuses, body, *, media_type=NPY, chunked=False, **more):
+    fields = (("Content-Type", media_type),)
+    return Request(
+        identity, "POST", target, frozenset(statuses), fields, body, chunked=chunked, **more
+    )
+
+
+def _infer(source, identity, _matrix):
     """A document for /v2, within the bounds of its structure or beyond."""
-    del matrix
     count = source.choice([1, 100, 1000])
     names = ",".join(f'"p{i}":1' for i in range(2 * count))
     items = {"[1]": 70 * count, "1": 600 * count, "{}": count}
@@ -138,21 +128,20 @@ def _infer(source: random.Random, identity: str, matrix: Stored) -> Request:
             (f'{{"inputs": [{_tensor("A", count)}, {_tensor("B", 1)}]}}', {200, *_FULL}),
         ]
     )
-    fields = (("Content-Type", JSON),)
     target = "/v2/models/matmul/infer"
-    return Request(identity, "POST", target, frozenset(statuses), fields, body.encode())
+    return _post(identity, target, statuses, body.encode(), media_type=JSON)
 
 
-def _tensor(name: str, rows: int) -> str:
+def _tensor(name, rows):
     data = ",".join(["[0.5]"] * rows)
     return f'{{"name": "{name}", "datatype": "FP32", "shape": [{rows}, 1], "data": [{data}]}}'
 
 
-def _get(target: str) -> Callable[[random.Random, str, Stored], Request]:
+def _get(target):
     return lambda _source, identity, _matrix: Request(identity, "GET", target)
 
 
-def _read_matrix(source: random.Random, identity: str, matrix: Stored) -> Request:
+def _read_matrix(source, identity, matrix):
     past = f"bytes={len(matrix.content)}-"
     method, suffix, fields, status, expected = source.choice(
         [
@@ -169,8 +158,7 @@ def _read_matrix(source: random.Random, identity: str, matrix: Stored) -> Reques
     )  # fmt: skip
 
 
-def _miss(source: random.Random, identity: str, matrix: Stored) -> Request:
-    del matrix
+def _miss(source, identity, _matrix):
     method, target, status = source.choice(
         [
             ("GET", "/v1/matrices/none", 404),
@@ -187,7 +175,7 @@ def _miss(source: random.Random, identity: str, matrix: Stored) -> Request:
     return Request(identity, method, target, frozenset({status}))
 
 
-def _post_document(source: random.Random, identity: str, matrix: Stored) -> Request:
+def _post_document(source, identity, matrix):
     """A JSON body, into which a request is planted where it is long enough."""
     planted = plant_request(f"{NEVER}{identity}").decode()
     escaped = planted.replace("\r", "\\r").replace("\n", "\\n")
@@ -200,87 +188,59 @@ def _post_document(source: random.Random, identity: str, matrix: Stored) -> Requ
             (" " * 600_000, 413),
         ]
     )
-    fields = (("Content-Type", JSON),)
-    return Request(
-        identity, "POST", "/v1/jobs", frozenset({status}), fields, body.encode(),
-        chunked=source.random() < 0.5,
-    )  # fmt: skip
+    chunked = source.random() < 0.5
+    return _post(identity, "/v1/jobs", {status}, body.encode(), media_type=JSON, chunked=chunked)
 
 
-def _multiply(source: random.Random, identity: str, matrix: Stored) -> Request:
-    """Two matrices whose product is known; large ones are pulled into their place."""
-    del matrix
-    most = 130 if source.random() < 0.3 else 12
-    return _draw_product(source, identity, most, "int64", _OK | _FULL)
+def _multiply(usual, most, dtypes, statuses):
+    """Draws matrices of up to so many rows, exact in these types; large ones are pulled."""
+
+    def draw(source, identity, _matrix):
+        side, dtype = most if source.random() < 0.3 else usual, source.choice(dtypes)
+        numbers = np.random.default_rng(source.getrandbits(32))
+        m, k, n = numbers.integers(1, side + 1, 3)
+        a, b = (numbers.integers(-9, 10, shape).astype(dtype) for shape in ((m, k), (k, n)))
+        return _post(
+            identity, "/v1/matmul", statuses, encode_npy(a) + encode_npy(b),
+            chunked=source.random() < 0.3,
+            is_right=lambda content: np.array_equal(decode_npy(content), a @ b),
+        )  # fmt: skip
+
+    return draw
 
 
-def _multiply_large(source: random.Random, identity: str, matrix: Stored) -> Request:
-    """Such matrices of up to 2 MiB, each of whose elements is exact."""
-    del matrix
-    most = 512 if source.random() < 0.3 else 60
-    return _draw_product(source, identity, most, source.choice(["float32", "float64"]), _OK)
+def _store(sides, places):
+    def draw(source, identity, _matrix):
+        side, target = source.choice(sides), f"/v1/matrices?storage={source.choice(places)}"
+        body, chunked = encode_npy(np.full((side, side), 0.5)), source.random() < 0.3
+        return _post(identity, target, {201, *_FULL}, body, chunked=chunked)
+
+    return draw
 
 
-def _draw_product(
-    source: random.Random, identity: str, most: int, dtype: str, statuses: frozenset[int]
-) -> Request:
-    numbers = np.random.default_rng(source.getrandbits(32))
-    m, k, n = numbers.integers(1, most + 1, 3)
-    a, b = (numbers.integers(-9, 10, shape).astype(dtype) for shape in ((m, k), (k, n)))
-    body = encode_npy(a) + encode_npy(b)
-    return Request(
-        identity, "POST", "/v1/matmul", statuses, (("Content-Type", NPY),), body,
-        chunked=source.random() < 0.3,
-        is_right=lambda content: np.array_equal(decode_npy(content), a @ b),
-    )  # fmt: skip
+def _refuse(status, targets, times):
+    """Draws a body that is refused at its beginning, with planted requests in the rest of it."""
+
+    def draw(source, identity, matrix):
+        planted = plant_request(f"{NEVER}{identity}") * source.choice(times)
+        target = source.choice(targets).format(matrix.id)
+        return _post(identity, target, {status}, planted, chunked=source.random() < 0.3)
+
+    return draw
 
 
-def _store(source: random.Random, identity: str, matrix: Stored) -> Request:
-    del matrix
-    return _draw_upload(source, identity, [1, 3, 20, 110], ["memory", "memory", "disk"])
-
-
-def _store_large(source: random.Random, identity: str, matrix: Stored) -> Request:
-    del matrix
-    return _draw_upload(source, identity, [20, 90, 180, 256, 400, 512], ["disk"])
-
-
-def _draw_upload(
-    source: random.Random, identity: str, sides: list[int], places: list[str]
-) -> Request:
-    side, where = source.choice(sides), source.choice(places)
-    body = encode_npy(np.full((side, side), 0.5))
-    return Request(
-        identity, "POST", f"/v1/matrices?storage={where}", frozenset({201}) | _FULL,
-        (("Content-Type", NPY),), body, chunked=source.random() < 0.3,
-    )  # fmt: skip
-
-
-def _refused_upload(source: random.Random, identity: str, matrix: Stored) -> Request:
-    """A body that is refused at its beginning, while a planted request is in the rest of it."""
-    del matrix
-    planted = plant_request(f"{NEVER}{identity}") * source.choice([1, 3, 2000])
-    target = source.choice(["/v1/matrices", "/v1/matmul"])
-    return Request(
-        identity, "POST", target, frozenset({400}), (("Content-Type", NPY),), planted,
-        chunked=source.random() < 0.3,
-    )  # fmt: skip
-
-
-def _without_key(source: random.Random, identity: str, matrix: Stored) -> Request:
-    planted = plant_request(f"{NEVER}{identity}") * source.choice([1, 100])
-    target = source.choice(["/v1/matrices", "/v1/matmul", "/v1/jobs", f"/v1/matrices/{matrix.id}"])
-    return Request(
-        identity, "POST", target, frozenset({401}), (("Content-Type", NPY),), planted,
-        chunked=source.random() < 0.3,
-    )  # fmt: skip
-
-
-_KINDS: Final = (
+_KINDS = (
     _get("/healthz/live"), _get("/v1/devices"), _get("/v1/plan?m=64&n=64&k=64"), _read_matrix,
-    _miss, _post_document, _multiply, _store, _refused_upload, _without_key, _infer,
+    _miss, _post_document, _multiply(12, 130, ["int64"], _OK | _FULL),
+    _store([1, 3, 20, 110], ["memory", "memory", "disk"]),
+    _refuse(400, ["/v1/matrices", "/v1/matmul"], [1, 3, 2000]),
+    _refuse(401, ["/v1/matrices", "/v1/matmul", "/v1/jobs", "/v1/matrices/{}"], [1, 100]), _infer,
 )  # fmt: skip
-_WEIGHTS: Final = (3, 1, 1, 3, 3, 3, 4, 2, 2, 2, 0.5)
+_WEIGHTS = (3, 1, 1, 3, 3, 3, 4, 2, 2, 2, 0.5)
 
-_HEAVY_KINDS: Final = (_multiply_large, _store_large, _read_matrix)
-_HEAVY_WEIGHTS: Final = (8, 1, 2)
+_HEAVY_KINDS = (
+    _multiply(60, 512, ["float32", "float64"], _OK),
+    _store([20, 90, 180, 256, 400, 512], ["disk"]),
+    _read_matrix,
+)
+_HEAVY_WEIGHTS = (8, 1, 2)

@@ -13,7 +13,7 @@ from tests.house.rooms import count_rooms
 from tests.house.ways import count_ways
 
 
-def main() -> None:
+def main():
     """Print the counts, or write them."""
     parser = argparse.ArgumentParser(description="Count lines and ways.")
     parser.add_argument("--output", type=Path, help="write the ways on this machine's GPUs here")

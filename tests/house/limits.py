@@ -1,10 +1,8 @@
 """What neither a room nor a way may pass. A change that makes one smaller lowers its limit."""
 
-from typing import Final
-
 from tests.house.ways import Way
 
-ROOM_LINES: Final = {
+ROOM_LINES = {
     "benchmarks": 5_170,
     "clients": 3_176,
     "cpu, native": 3_695,
@@ -15,11 +13,11 @@ ROOM_LINES: Final = {
     "page": 5_230,
     "scheduler": 10_587,
     "service": 27_375,
-    "tests": 39_985,
+    "tests": 38_624,
     "wavetrim": 245,
 }
 
-WAYS: Final = {
+WAYS = {
     "wavetrim.matmul, 300², CPU": Way(files=20, functions=48),
     "wavetrim.plan, new shape": Way(files=21, functions=130),
     "POST /v1/matmul, 64²": Way(files=46, functions=160),

@@ -10,14 +10,11 @@ import os
 import socket
 import sys
 import threading
-from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any
 
-_seen: set[CodeType] = set()
+_seen = set()
 
 
-def start(folder: Path) -> None:
+def start(folder):
     """Note calls from now on, and answer on the socket in the folder."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(folder / f"{os.getpid()}.sock"))
@@ -27,12 +24,11 @@ def start(folder: Path) -> None:
     sys.setprofile(_note)
 
 
-def clear() -> None:
-    """Forget what has run."""
+def clear():
     _seen.clear()
 
 
-def list_functions() -> list[tuple[str, str]]:
+def list_functions():
     """What has run since: (file, function), without modules, lambdas and comprehensions."""
     return sorted(
         (os.path.realpath(code.co_filename), code.co_qualname)
@@ -41,12 +37,12 @@ def list_functions() -> list[tuple[str, str]]:
     )
 
 
-def _note(frame: FrameType, event: str, _argument: Any) -> None:
+def _note(frame, event, _argument):
     if event == "call":
         _seen.add(frame.f_code)
 
 
-def _answer(listener: socket.socket) -> None:
+def _answer(listener):
     while True:
         connection, _ = listener.accept()
         with connection, connection.makefile("rw") as file:

@@ -3,23 +3,22 @@
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Final
 
 from tests.environment import ROOT
 
-_CODE: Final = {".py", ".c", ".h", ".cu", ".cuh", ".js", ".css"}
-_PASSED: Final = {"__pycache__", "vendor", "dist", "build", "node_modules"}
+_CODE = {".py", ".c", ".h", ".cu", ".cuh", ".js", ".css"}
+_PASSED = {"__pycache__", "vendor", "dist", "build", "node_modules"}
 """Folders that are nobody's to read."""
 
-_ROOMS: Final = {"cpu": "cpu, native", "native": "cpu, native"}
-_LONG: Final = 200
-_PIECE: Final = 100
+_ROOMS = {"cpu": "cpu, native", "native": "cpu, native"}
+_LONG = 200
+_PIECE = 100
 """A line of more characters than `_LONG` counts as so many of `_PIECE`."""
 
 
-def count_rooms() -> dict[str, int]:
+def count_rooms():
     """Lines of code by room, without what is vendored or generated."""
-    lines: Counter[str] = Counter()
+    lines = Counter()
     for folder, below, names in os.walk(ROOT):
         below[:] = [name for name in below if name not in _PASSED and not name.startswith(".")]
         for name in names:
@@ -29,7 +28,7 @@ def count_rooms() -> dict[str, int]:
     return dict(sorted(lines.items()))
 
 
-def find_room(path: Path) -> str:
+def find_room(path):
     """The room of a file: its top folder, but that the page is a room in the service."""
     top = path.parts[0]
     if path.parts[:2] == ("service", "page"):
@@ -37,7 +36,7 @@ def find_room(path: Path) -> str:
     return _ROOMS.get(top, top)
 
 
-def count_lines(path: Path) -> int:
+def count_lines(path):
     """Lines of a file: 0 of a link, or if its first line says that a script has written it."""
     if path.is_symlink():
         return 0

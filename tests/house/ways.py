@@ -6,19 +6,16 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
 from tests.environment import ROOT, clear_environment
 from tests.server import NPY, RunningServer, encode_npy
 
-_START: Final = """
+_START = """
 import os
 if folder := os.environ.get("WAVETRIM_TEST_WAYS"):
     from pathlib import Path
@@ -27,7 +24,7 @@ if folder := os.environ.get("WAVETRIM_TEST_WAYS"):
 """
 """A `sitecustomize`, which the interpreter runs at its start."""
 
-_IN_PROCESS: Final = """
+_IN_PROCESS = """
 import json
 import numpy as np
 import wavetrim
@@ -59,8 +56,8 @@ if wavetrim.plan(4096, 4096, 4096).gpu_rows:
 print(json.dumps({name: find_way(call) for name, call in ways.items()}))
 """
 
-_WARM_CALLS: Final = 5
-_CALLS: Final = 3
+_WARM_CALLS = 5
+_CALLS = 3
 """A function counts if it runs in each of them: what runs beside a call by chance does not."""
 
 
@@ -72,7 +69,7 @@ class Way:
     functions: int
 
 
-def count_ways(*, devices: str = "none") -> dict[str, Way]:
+def count_ways(*, devices="none"):
     """The ways of calls in process and over HTTP, by the call's name.
 
     Args:
@@ -85,7 +82,7 @@ def count_ways(*, devices: str = "none") -> dict[str, Way]:
     return {call: _count(functions) for call, functions in ways.items()}
 
 
-def _count(functions: set[tuple[str, str]]) -> Way:
+def _count(functions):
     """The way of functions, of those that are in the rooms."""
     outside = (str(ROOT / "tests"), str(ROOT / ".venv"))
     ours = [
@@ -96,7 +93,7 @@ def _count(functions: set[tuple[str, str]]) -> Way:
     return Way(files=len({file for file, _ in ours}), functions=len(set(ours)))
 
 
-def _find_in_process(folder: Path, devices: str) -> dict[str, set[tuple[str, str]]]:
+def _find_in_process(folder, devices):
     environment = clear_environment(folder) | {
         "WAVETRIM_TEST_WAYS": str(folder),
         "WAVETRIM_DEVICES": devices,
@@ -110,9 +107,11 @@ def _find_in_process(folder: Path, devices: str) -> dict[str, set[tuple[str, str
     return {call: {(file, name) for file, name in found} for call, found in ways.items()}
 
 
-def _find_over_http(folder: Path, devices: str) -> dict[str, set[tuple[str, str]]]:
+def _find_over_http(folder, devices):
     found = {}
-    with _serve(folder, devices) as server:
+    settings = {"modules": folder, "test_ways": folder, "devices": devices}
+    settings["prefix"] = ("env",)  # without one it is forked from a process that has begun already
+    with RunningServer(folder / "data", **settings) as server:
         for size in (64, 2048):
             body = 2 * encode_npy(np.ones((size, size), np.float32))
             found[f"POST /v1/matmul, {size}²"] = _record(folder, partial(_post, server, body))
@@ -121,28 +120,19 @@ def _find_over_http(folder: Path, devices: str) -> dict[str, set[tuple[str, str]
     return found
 
 
-@contextmanager
-def _serve(folder: Path, devices: str) -> Iterator[RunningServer]:
-    prefix = ("env",)  # without one it is forked from a process that has begun already
-    with RunningServer(
-        folder / "data", prefix=prefix, modules=folder, test_ways=folder, devices=devices
-    ) as server:
-        yield server
-
-
-def _post(server: RunningServer, body: bytes) -> None:
+def _post(server, body):
     response = server.client.post("/v1/matmul", content=body, headers=NPY)
     assert response.status_code == 200, response.text
 
 
-def _run_job(server: RunningServer, matrix: str) -> None:
+def _run_job(server, matrix):
     job = server.post_job(matrix, matrix)
     assert server.wait_job(job)["state"] == "succeeded"
     response = server.client.get(f"/v1/jobs/{job}/result")
     assert response.status_code == 200, response.text
 
 
-def _record(folder: Path, call: Callable[[], None]) -> set[tuple[str, str]]:
+def _record(folder, call):
     """What runs for a call in the processes that answer in the folder."""
     for _ in range(_WARM_CALLS):
         call()
@@ -154,7 +144,7 @@ def _record(folder: Path, call: Callable[[], None]) -> set[tuple[str, str]]:
     return set.intersection(*found)
 
 
-def _ask(folder: Path, question: str) -> set[tuple[str, str]]:
+def _ask(folder, question):
     answers = set()
     for path in folder.glob("*.sock"):
         with socket.socket(socket.AF_UNIX) as connection:

@@ -1,7 +1,6 @@
 """What tests of kernels share."""
 
-from collections.abc import Iterator
-from pathlib import Path
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -9,8 +8,19 @@ from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 
 
 @pytest.fixture(scope="module")
-def pipeline(kernel_cache: Path) -> Iterator[GpuPipeline]:
+def pipeline(kernel_cache):
     """One pipeline on the GPU for a module's tests."""
-    pipeline = GpuPipeline(cache_dir=kernel_cache)
-    yield pipeline
-    pipeline.close()
+    with closing(GpuPipeline(cache_dir=kernel_cache)) as pipeline:
+        yield pipeline
+
+
+@pytest.fixture
+def open_pipeline(kernel_cache):
+    """Opens pipelines with limits of their own; all are closed after the test."""
+    with ExitStack() as opened:
+
+        def open_one(**limits):
+            pipeline = GpuPipeline(cache_dir=kernel_cache, **limits)
+            return opened.enter_context(closing(pipeline))
+
+        yield open_one

@@ -1,11 +1,8 @@
 """A CuPy for processes that tests start: it lists GPUs, or says why there are none."""
 
-from pathlib import Path
-from typing import Final
+UUIDS = ("0a1b2c3d-0000-0000-0000-000000000000", "0a9f0000-1111-2222-3333-444455556666")
 
-UUIDS: Final = ("0a1b2c3d-0000-0000-0000-000000000000", "0a9f0000-1111-2222-3333-444455556666")
-
-_RUNTIME: Final = """
+_RUNTIME = """
 class CUDARuntimeError(RuntimeError):
     status = {status}
 UUIDS = {uuids}
@@ -22,17 +19,8 @@ def deviceGetAttribute(attribute, index): return 10**6
 """
 
 
-def write_cupy(
-    folder: Path, *, uuids: tuple[str, ...] = (), status: int = 100, message: str = ""
-) -> str:
-    """Write the package into a folder; returns it as a PYTHONPATH.
-
-    Args:
-        folder: The folder.
-        uuids: UUIDs of its GPUs.
-        status: CUDA's error without any.
-        message: The error's words.
-    """
+def write_cupy(folder, *, uuids=(), status=100, message=""):
+    """Write the package into a folder, with these GPUs or an error; returns it as a PYTHONPATH."""
     (folder / "cupy" / "cuda").mkdir(parents=True)
     (folder / "cupy" / "__init__.py").touch()
     (folder / "cupy" / "cuda" / "__init__.py").touch()

@@ -6,7 +6,7 @@ import sysconfig
 from pathlib import Path
 
 
-def disassemble(cubin: Path) -> str:
+def disassemble(cubin):
     """It as text, by NVIDIA's nvdisasm: on the PATH, or in its package."""
     packaged = Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13" / "bin"
     found = shutil.which("nvdisasm") or shutil.which("nvdisasm", path=str(packaged))

@@ -3,18 +3,16 @@ import re
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 
 import pytest
 
 from tests.environment import ALL_ARCHITECTURES, ARCHITECTURES, MEASURED_ARCHITECTURE, ROOT
 from tests.kernels.machine_code import disassemble
 from wavetrim.kernels.catalog import find_kernel, list_kernels
-from wavetrim.kernels.compile import CompiledKernel, compile_kernel
+from wavetrim.kernels.compile import compile_kernel
 from wavetrim.kernels.errors import CompilationFailed
 from wavetrim.kernels.gemm.launch import STRICT, STRICT_LIMITED, make_persistent
 from wavetrim.kernels.gemm.tensor import SHORT, SHORT_LIMITED
-from wavetrim.kernels.spec import KernelSpec
 
 SIMPLE = find_kernel("simple", "float32", "4")
 
@@ -22,17 +20,17 @@ SIMPLE = find_kernel("simple", "float32", "4")
 pytestmark = pytest.mark.timeout(900)  # together they take a core for 90 s
 
 
-def list_architectures(spec: KernelSpec) -> list[str]:
+def list_architectures(spec):
     """The architectures that a kernel claims, the least first."""
 
-    def claims(arch: str) -> bool:
+    def claims(arch):
         digits = arch.removeprefix("sm_").rstrip("a")
         return spec.runs_on((int(digits[:-1]), int(digits[-1])))
 
     return [arch for arch in ARCHITECTURES if claims(arch)]
 
 
-def list_compilations() -> list[tuple[KernelSpec, str]]:
+def list_compilations():
     """All kernels for all architectures, if these are to be compiled.
 
     Otherwise all for the measured one, and one kernel of each source for the least. Those that take
@@ -49,8 +47,7 @@ def list_compilations() -> list[tuple[KernelSpec, str]]:
 
 
 @pytest.fixture(scope="module")
-def compiled_kernels(kernel_cache: Path) -> dict[tuple[KernelSpec, str], CompiledKernel]:
-    """The kernels of `list_compilations`."""
+def compiled_kernels(kernel_cache):
     slow_first = sorted(list_compilations(), key=lambda pair: -pair[0].shared_bytes)
     specs, archs = zip(*slow_first, strict=True)
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:
@@ -59,9 +56,7 @@ def compiled_kernels(kernel_cache: Path) -> dict[tuple[KernelSpec, str], Compile
 
 
 @pytest.mark.slow
-def test_every_kernel_compiles_for_architectures_that_it_claims(
-    compiled_kernels: dict[tuple[KernelSpec, str], CompiledKernel],
-) -> None:
+def test_every_kernel_compiles_for_architectures_that_it_claims(compiled_kernels):
     for (spec, arch), compiled in compiled_kernels.items():
         assert compiled.path.read_bytes().startswith(b"\x7fELF"), (spec.label, arch)
         assert 0 < compiled.registers <= 255
@@ -70,9 +65,7 @@ def test_every_kernel_compiles_for_architectures_that_it_claims(
 
 
 @pytest.mark.slow
-def test_no_kernel_spills_registers(
-    compiled_kernels: dict[tuple[KernelSpec, str], CompiledKernel],
-) -> None:
+def test_no_kernel_spills_registers(compiled_kernels):
     spills = defaultdict(list)
     for (spec, arch), compiled in compiled_kernels.items():
         if compiled.spill_bytes:
@@ -81,9 +74,7 @@ def test_no_kernel_spills_registers(
 
 
 @pytest.mark.slow
-def test_tiled_kernels_leave_registers_for_the_blocks_that_they_promise(
-    compiled_kernels: dict[tuple[KernelSpec, str], CompiledKernel],
-) -> None:
+def test_tiled_kernels_leave_registers_for_the_blocks_that_they_promise(compiled_kernels):
     for (spec, _), compiled in compiled_kernels.items():
         if spec.tiling:
             is_persistent = getattr(spec.tiling, "persistent", False)  # it has all of them
@@ -97,9 +88,7 @@ def test_tiled_kernels_leave_registers_for_the_blocks_that_they_promise(
     [(STRICT, "sm_100"), (STRICT_LIMITED, "sm_90a"), (SHORT_LIMITED, "sm_90a")],
     ids=lambda one: getattr(one, "label", one),
 )
-def test_a_copy_to_a_uniform_address_names_its_cache_policy(
-    spec: KernelSpec, arch: str, kernel_cache: Path
-) -> None:
+def test_a_copy_to_a_uniform_address_names_its_cache_policy(spec, arch, kernel_cache):
     """NVRTC before 13.4 names other registers, which makes the instruction illegal."""
     text = disassemble(compile_kernel(spec, arch, kernel_cache).path)
     policies = set(re.findall(r"UMOV UR(\d+), 0x12f00000", text))
@@ -108,16 +97,14 @@ def test_a_copy_to_a_uniform_address_names_its_cache_policy(
     assert named <= policies
 
 
-def test_a_kernel_is_compiled_once(tmp_path: Path) -> None:
+def test_a_kernel_is_compiled_once(tmp_path):
     first = compile_kernel(SIMPLE, "sm_80", tmp_path)
     written = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     assert compile_kernel(SIMPLE, "sm_80", tmp_path) == first
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == written
 
 
-def test_a_changed_include_is_compiled_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_include_is_compiled_anew(tmp_path, monkeypatch):
     sources = tmp_path / "cuda"
     sources.mkdir()
     real = ROOT / "kernels" / "cuda"
@@ -131,7 +118,7 @@ def test_a_changed_include_is_compiled_anew(
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x7fELF", None])
-def test_a_damaged_cubin_is_compiled_anew(tmp_path: Path, damage: bytes | None) -> None:
+def test_a_damaged_cubin_is_compiled_anew(tmp_path, damage):
     compiled = compile_kernel(SIMPLE, "sm_80", tmp_path)
     whole = compiled.path.read_bytes()
     if damage is None:
@@ -143,7 +130,7 @@ def test_a_damaged_cubin_is_compiled_anew(tmp_path: Path, damage: bytes | None) 
     assert len(again.path.read_bytes()) == len(whole)
 
 
-def test_processes_that_compile_at_once_all_get_a_whole_cubin(tmp_path: Path) -> None:
+def test_processes_that_compile_at_once_all_get_a_whole_cubin(tmp_path):
     with ProcessPoolExecutor(4, get_context("spawn")) as pool:
         found = list(pool.map(compile_kernel, [SIMPLE] * 8, ["sm_80"] * 8, [tmp_path] * 8))
     for compiled in found:
@@ -151,7 +138,7 @@ def test_processes_that_compile_at_once_all_get_a_whole_cubin(tmp_path: Path) ->
     assert not list(tmp_path.glob(".*")), "a temporary file was left behind"
 
 
-def test_a_kernel_that_does_not_compile_is_an_error_with_the_log(tmp_path: Path) -> None:
+def test_a_kernel_that_does_not_compile_is_an_error_with_the_log(tmp_path):
     with pytest.raises(CompilationFailed, match=r"simple 4x4x4 float32 .* sm_1") as failure:
         compile_kernel(SIMPLE, "sm_1", tmp_path)
     assert "arch" in failure.value.log

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from tests.processes import run_python
+from tests.processes import expect_output
 from wavetrim.kernels.device import DeviceInfo, find_device, list_devices, name_arch
 from wavetrim.kernels.errors import DeviceUnavailable
 
@@ -11,29 +11,26 @@ from wavetrim.kernels.errors import DeviceUnavailable
     ("compute_capability", "arch"),
     [((7, 5), "sm_75"), ((8, 6), "sm_86"), ((9, 0), "sm_90a"), ((10, 0), "sm_100")],
 )
-def test_arch_is_the_compilers_name_of_the_compute_capability(
-    compute_capability: tuple[int, int], arch: str
-) -> None:
+def test_arch_is_the_compilers_name_of_the_compute_capability(compute_capability, arch):
     assert name_arch(compute_capability) == arch
 
 
-def test_devices_are_listed_without_an_error_on_every_machine() -> None:
+def test_devices_are_listed_without_an_error_on_every_machine():
     assert all(isinstance(device, DeviceInfo) for device in list_devices())
 
 
-def test_hidden_devices_are_not_listed() -> None:
+def test_hidden_devices_are_not_listed():
     program = "from wavetrim.kernels.device import list_devices; print(len(list_devices()))"
-    answer = run_python(program, CUDA_VISIBLE_DEVICES="")
-    assert answer.stdout == "0\n", answer.stderr
+    expect_output(program, prints="0\n", CUDA_VISIBLE_DEVICES="")
 
 
-def test_a_device_that_is_not_there_is_refused_by_its_number() -> None:
+def test_a_device_that_is_not_there_is_refused_by_its_number():
     with pytest.raises(DeviceUnavailable, match="device is 64; this machine has"):
         find_device(64)
 
 
 @pytest.mark.gpu
-def test_a_device_has_what_the_planner_and_the_compiler_need() -> None:
+def test_a_device_has_what_the_planner_and_the_compiler_need():
     device = list_devices()[0]
     assert device.index == 0
     assert device.uuid.startswith("GPU-")

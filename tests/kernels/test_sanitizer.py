@@ -12,7 +12,7 @@ from tests.environment import clear_environment
 from tests.kernels.specs import SPECS
 
 
-def run_compute_sanitizer(tool: str, program: Path, cache_dir: Path) -> str:
+def run_compute_sanitizer(tool, program, cache_dir):
     """Run a Python program under a tool that finds nothing; returns what the program prints."""
     sanitizer = shutil.which("compute-sanitizer", path=f"{os.environ['PATH']}:/usr/local/cuda/bin")
     assert sanitizer, "compute-sanitizer, which comes with the CUDA toolkit, is not on the PATH"
@@ -34,7 +34,7 @@ def run_compute_sanitizer(tool: str, program: Path, cache_dir: Path) -> str:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
-def test_compute_sanitizer_finds_nothing_in_any_kernel(tool: str, kernel_cache: Path) -> None:
+def test_compute_sanitizer_finds_nothing_in_any_kernel(tool, kernel_cache):
     program = Path(__file__).with_name("sanitizer_driver.py")
     printed = run_compute_sanitizer(tool, program, kernel_cache)
     for spec in SPECS:

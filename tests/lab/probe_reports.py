@@ -2,36 +2,25 @@
 
 from tests.lab.reports import HARDWARE
 from wavetrim.kernels.timing.links import DIRECTIONS, MEMORIES, LockReading
-from wavetrim.kernels.timing.readings import (
-    CycleReading,
-    LinkReading,
-    MemoryReading,
-)
-from wavetrim.lab.probes import (
-    copies,
-    cpu_rows,
-    cycles,
-    transfers,
-    waves,
-)
+from wavetrim.kernels.timing.readings import CycleReading, LinkReading, MemoryReading
+from wavetrim.lab.probes import copies, cpu_rows, cycles, transfers, waves
 from wavetrim.lab.probes.staircase import KernelModel
-from wavetrim.lab.reports.report import Report
 from wavetrim.scheduler.problem import GemmProblem
 
 ELEMENTS = 1000
 
 
-def move(way: str, step: int, gbytes_per_second: float, *, right: bool = True) -> MemoryReading:
+def move(way, step, gbytes_per_second, *, right=True):
     seconds = 8 * ELEMENTS / gbytes_per_second / 1e9
     return MemoryReading(way, step, 8 * ELEMENTS, (seconds, 3 * seconds, seconds / 2), right)
 
 
-def stride_copies(*, right: bool = True) -> Report:
+def stride_copies(*, right=True):
     readings = [move("copy", stride, 1000 / stride, right=right) for stride in copies.STRIDES]
     return copies.STRIDED.make_report(readings, HARDWARE)
 
 
-def read_banks(*, right: bool = True) -> Report:
+def read_banks(*, right=True):
     readings = [
         *(
             CycleReading("stride", stride, 1.25 * cycles.count_turns(stride), right)
@@ -42,13 +31,13 @@ def read_banks(*, right: bool = True) -> Report:
     return cycles.report_banks(readings, HARDWARE)
 
 
-def copy_link(way: str, direction: str, size_bytes: int) -> LinkReading:
+def copy_link(way, direction, size_bytes):
     copies = 2 if direction == "both" else 1
     seconds = 1e-5 + copies * size_bytes / 50e9
     return LinkReading(way, direction, size_bytes, copies, (seconds,) * 3, right=True)
 
 
-def transfer_memory() -> Report:
+def transfer_memory():
     readings = [
         copy_link(memory, direction, size)
         for memory in MEMORIES
@@ -61,14 +50,14 @@ def transfer_memory() -> Report:
     return transfers.report_transfers(readings, locks, HARDWARE)
 
 
-def climb_waves() -> Report:
+def climb_waves():
     model = KernelModel("shared", "float32", "32x32x32", 12, 2e-6, 1e-6, 1e-8)
     tiles = (3, 6, 9, 12, 15, 18)
     seconds = (8.1e-6, 8.1e-6, 8.1e-6, 8.2e-6, 14.3e-6, 14.3e-6)
     return waves.make_report([waves.Staircase(model, tiles, seconds)], HARDWARE)
 
 
-def multiply_rows() -> Report:
+def multiply_rows():
     readings = [
         cpu_rows.RowsReading(GemmProblem(m, 64, 64, dtype), (1e-6 * m,) * 3, right=True)
         for dtype in cpu_rows.DTYPES
@@ -77,5 +66,5 @@ def multiply_rows() -> Report:
     return cpu_rows.make_report(readings, HARDWARE)
 
 
-def list_probe_reports() -> list[Report]:
+def list_probe_reports():
     return [stride_copies(), read_banks(), transfer_memory(), climb_waves(), multiply_rows()]

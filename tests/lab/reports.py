@@ -21,18 +21,17 @@ from wavetrim.lab.experiments.reference import (
     TILE_WIDTHS,
 )
 from wavetrim.lab.reports.bench import Hardware
-from wavetrim.lab.reports.report import Report
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.problem import GemmProblem
 
 HARDWARE = Hardware("Abacus 9", 12, "1.2", "Difference Engine", 4)
 
 
-def measure(kernel: str, w: int, m: int, n: int, k: int, seconds: float) -> Measurement:
+def measure(kernel, w, m, n, k, seconds):
     return Measurement(kernel, w, m, n, k, (seconds, 3 * seconds, seconds / 2), passed=True)
 
 
-def compare_kernels() -> Report:
+def compare_kernels():
     return compara_kernels.make_report(
         [
             measure(kernel, w, n, n, w, 1e-9 * n * (place + 1) / w)
@@ -44,22 +43,22 @@ def compare_kernels() -> Report:
     )
 
 
-def multiply_squares() -> Report:
+def multiply_squares():
     measured = [measure("shared", w, n, n, n, time / 2) for (n, w), time in TABLE_10.items()]
     return mulmatcua.make_report(measured, HARDWARE)
 
 
-def split(f: int, *, passed: bool = True) -> hybrid_f.Split:
+def split(f, *, passed=True):
     return hybrid_f.Split(f, 205, Timings(0.1, 0.2, 0.25, f / 64, max(0.25, f / 64), f), passed)
 
 
-def split_rows(size: int = HYBRID_SIZE, **options: bool) -> Report:
+def split_rows(size=HYBRID_SIZE, **options):
     problem = GemmProblem(size, size, size)
     splits = [split(f, **options) for f in TABLE_17]
     return hybrid_f.make_report(problem, "shared", HYBRID_WIDTH, splits, HARDWARE)
 
 
-def add_product(*, padding_kept: bool = True) -> Report:
+def add_product(*, padding_kept=True):
     runs = (GpuTimings(2e-3, 1e-3, 2.5e-3), GpuTimings(4e-3, 1e-3, 4.5e-3))
     both = tuple(
         matmatgpu.KernelRuns(label, name, runs, product_passed=True, padding_kept=padding_kept)
@@ -69,13 +68,13 @@ def add_product(*, padding_kept: bool = True) -> Report:
     return matmatgpu.make_report(GemmProblem(50, 70, 60, "float64"), strides, both, HARDWARE)
 
 
-def check_product(found: np.ndarray, expected: np.ndarray) -> Report:
+def check_product(found, expected):
     check = sdk_multiply.compare_norms(found, expected)
     measured = measure("shared", 32, *expected.shape, 8, 1e-5)
     return sdk_multiply.make_report(measured, check, 0.1, HARDWARE)
 
 
-def list_reports() -> list[Report]:
+def list_reports():
     return [
         compare_kernels(),
         multiply_squares(),

@@ -13,8 +13,7 @@ from wavetrim.lab.gpu import memory as memory_probes
 from wavetrim.lab.gpu.stopwatch import Stopwatch
 
 
-def main() -> None:
-    """Run the probes, each reading checked, and print their number."""
+def main():
     cupy.cuda.set_allocator(None)  # separate allocations, so that accesses past an end are seen
     watch = Stopwatch(0, Path(sys.argv[1]), filler_bytes=1 << 20)
     readings = [

@@ -1,7 +1,6 @@
 """Figures, tables, plots and files that experiments make of measurements, without a GPU."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,46 +8,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.environment import ROOT
-from tests.lab.reports import (
-    HARDWARE,
-    list_reports,
-    multiply_squares,
-)
-from tests.processes import run_python
-from wavetrim.lab.experiments import (
-    mulmat,
-)
+from tests.lab.reports import HARDWARE, list_reports, multiply_squares
+from tests.processes import expect_output
+from wavetrim.lab.experiments import mulmat
 from wavetrim.lab.experiments.operands import pad_matrix
 from wavetrim.lab.experiments.reference import TABLE_10, TILE_WIDTHS
-from wavetrim.lab.reports.report import Report, write_report
+from wavetrim.lab.reports.report import write_report
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import GemmProblem
 
 PAGE = ROOT / "docs" / "teaching.md"
 
 
-def read_tables(text: str) -> list[list[list[str]]]:
+def read_tables(text):
     """Every Markdown table as rows of cells, without its rule."""
     blocks = re.findall(r"(?:^\|.*\|$\n?)+", text, re.MULTILINE)
     rows = [[line.strip("| ").split(" | ") for line in block.splitlines()] for block in blocks]
     return [[head, *body] for head, _, *body in rows]
 
 
-def test_the_page_calls_every_experiment() -> None:
+def test_the_page_calls_every_experiment():
     called = re.findall(r"^wavetrim reproduce ([a-z-]+)", PAGE.read_text("utf-8"), re.MULTILINE)
     assert called == [report.name for report in list_reports()]
 
 
 @given(*(st.integers(1, 10_000) for _ in range(3)), st.sampled_from(TILE_WIDTHS))
-def test_the_grid_covers_the_product_and_no_block_lies_outside(
-    m: int, n: int, k: int, w: int
-) -> None:
+def test_the_grid_covers_the_product_and_no_block_lies_outside(m, n, k, w):
     grid = mulmat.count_blocks(GemmProblem(m, n, k), w)
     for blocks, size in ((grid.s, m), (grid.t, n), (grid.r, k)):
         assert (blocks - 1) * w < size <= blocks * w
 
 
-def test_mulmatcua_shows_its_times_beside_table_10() -> None:
+def test_mulmatcua_shows_its_times_beside_table_10():
     report = multiply_squares()
     titles = [table.title for table in report.tables]
     assert [title.partition(":")[0] for title in titles[:7]] == [
@@ -64,13 +55,13 @@ def test_mulmatcua_shows_its_times_beside_table_10() -> None:
     assert [row["reference_seconds"] for row in report.rows] == list(TABLE_10.values())
 
 
-def test_a_leading_dimension_below_the_columns_is_refused() -> None:
+def test_a_leading_dimension_below_the_columns_is_refused():
     with pytest.raises(FieldError, match="lda is 4; it must be at least 5, the columns"):
         pad_matrix(np.zeros((4, 5)), 4, "lda", fill=0.0)
 
 
 @pytest.mark.parametrize("report", list_reports(), ids=lambda report: report.name)
-def test_written_reports_are_complete(report: Report, tmp_path: Path) -> None:
+def test_written_reports_are_complete(report, tmp_path):
     files = write_report(report, tmp_path / "new" / "folder")
     assert {file.suffix for file in files} == {".md", ".csv", ".png"}
     assert sorted(files) == sorted((tmp_path / "new" / "folder").iterdir())
@@ -87,11 +78,10 @@ def test_written_reports_are_complete(report: Report, tmp_path: Path) -> None:
     assert all(row for table in stripped for row in table)
 
 
-def test_matplotlib_is_imported_only_to_draw() -> None:
+def test_matplotlib_is_imported_only_to_draw():
     program = (
         "import sys, wavetrim.service.cli.main, wavetrim.lab.reports.report, "
         "wavetrim.lab.experiments.hybrid_f; "
         "print('matplotlib' in sys.modules)"
     )
-    answer = run_python(program)
-    assert answer.stdout == "False\n", answer.stderr
+    expect_output(program, prints="False\n")

@@ -4,7 +4,6 @@ import ast
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,7 @@ FILE = ROOT / "lab" / "nano.py"
 ROW = re.compile(r"^ *(\d+) +(\d+) +([\d.]+) +([\d.]+) (PASSED|FAILED) #*( <- chosen)?$", re.M)
 
 
-def run_nano(*arguments: str, **variables: str) -> tuple[str, list[tuple[str, ...]]]:
+def run_nano(*arguments, **variables):
     """What the program prints, and its rows: F, waves, ms of GPU and CPU, verdict, mark."""
     ended = subprocess.run(
         [sys.executable, str(FILE), *arguments], env={**clear_environment(), **variables},
@@ -27,7 +26,7 @@ def run_nano(*arguments: str, **variables: str) -> tuple[str, list[tuple[str, ..
     return ended.stdout, ROW.findall(ended.stdout)
 
 
-def test_it_is_short_and_imports_nothing_from_the_rest() -> None:
+def test_it_is_short_and_imports_nothing_from_the_rest():
     text = FILE.read_text()
     assert len(text.splitlines()) <= 150
     nodes = [*ast.walk(ast.parse(text))]
@@ -36,8 +35,8 @@ def test_it_is_short_and_imports_nothing_from_the_rest() -> None:
     assert not any(name.startswith((".", "wavetrim")) for name in names)
 
 
-def test_f_is_the_least_that_removes_a_wave() -> None:
-    def choose(m: int, row_seconds: float) -> int:
+def test_f_is_the_least_that_removes_a_wave():
+    def choose(m, row_seconds):
         return choose_f(m, 256, 40, wave_seconds=1.0, row_seconds=row_seconds)
 
     assert choose(672, 0.026) == 32
@@ -47,7 +46,7 @@ def test_f_is_the_least_that_removes_a_wave() -> None:
     assert choose(672, 1e-6) == 672
 
 
-def test_the_simulated_gpu_shows_the_staircase() -> None:
+def test_the_simulated_gpu_shows_the_staircase():
     printed, rows = run_nano(CUDA_VISIBLE_DEVICES="")
     assert "SIMULATED" in printed
     assert [row[1] for row in rows] == list("54444433333")
@@ -59,7 +58,7 @@ def test_the_simulated_gpu_shows_the_staircase() -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
-def test_its_kernel_compiles(arch: str, tmp_path: Path) -> None:
+def test_its_kernel_compiles(arch, tmp_path):
     from cuda.core import Program, ProgramOptions
 
     options = ProgramOptions(arch=arch, define_macro=f"W={W}", std="c++17")
@@ -68,7 +67,7 @@ def test_its_kernel_compiles(arch: str, tmp_path: Path) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.serial
-def test_a_real_gpu_shows_the_staircase() -> None:
+def test_a_real_gpu_shows_the_staircase():
     for _ in range(5):  # until no other program has used the GPU meanwhile
         printed, rows = run_nano()
         assert "SIMULATED" not in printed
@@ -81,7 +80,7 @@ def test_a_real_gpu_shows_the_staircase() -> None:
 
 
 @pytest.mark.gpu
-def test_a_real_gpu_computes_ragged_tiles() -> None:
+def test_a_real_gpu_computes_ragged_tiles():
     printed, rows = run_nano("501")
     assert "SIMULATED" not in printed
     assert {row[4] for row in rows} == {"PASSED"}

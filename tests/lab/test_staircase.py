@@ -1,7 +1,5 @@
 """The fit finds the staircase that the measurements were made from."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +21,7 @@ def test_an_exact_staircase_is_found_again(blocks, launch, wave):
 
 
 @pytest.mark.gpu
-def test_a_staircase_is_measured_and_fitted(kernel_cache: Path) -> None:
+def test_a_staircase_is_measured_and_fitted(kernel_cache):
     bench = Bench(device=list_devices()[0], cache_dir=kernel_cache, cpu_threads=1)
     report = waves.run_probe(bench, [find_kernel("shared", "float32")])
     assert len(report.plots) == 1

@@ -3,7 +3,6 @@
 import json
 from urllib.parse import parse_qs, urlsplit
 
-from docs.browser import Page
 from docs.explorer_page import PAGE
 
 FILE = PAGE.as_uri()
@@ -11,6 +10,10 @@ FILE = PAGE.as_uri()
 SPLIT = "#m=4096&n=4096&k=4096&dtype=float64&memory=pinned&device=T4&threads=2"
 MEASURED = "#m=4096&n=4096&k=4096&dtype=float32&memory=pageable&device=host-h100&sms=8"
 """The addresses of a product that is split, and of one that was measured."""
+
+BY_ROWS = "#m=16384&n=16384&k=16384&dtype=float32&memory=pinned&device=H200&threads=16"
+BY_COLUMNS = "#m=1024&n=30000&k=8192&dtype=float32&memory=pinned&device=T4&threads=16&gpus=4"
+"""Those of products of several GPUs, if `gpus` is added to the first."""
 
 AREAS = """[...document.querySelectorAll('#map path[fill^=rgb]')].map((path) => {
     const numbers = path.getAttribute('d').match(/[MHVL][^MHVLZ]*/g);
@@ -27,53 +30,29 @@ AREAS = """[...document.querySelectorAll('#map path[fill^=rgb]')].map((path) => 
 """Name and area of each wave that is drawn."""
 
 
-def read_headline(page: Page) -> str:
-    """The sentence above the plan."""
-    return str(page.run("document.getElementById('headline').textContent"))
-
-
-def read_shown(page: Page) -> dict[str, float]:
+def read_shown(page):
     """F, waves and seconds of the plan that is drawn."""
     shown = page.run("({ ...document.documentElement.dataset })")
     return {name: float(shown[name]) for name in ("f", "waves", "seconds")}
 
 
-def change(field: str, value: object) -> str:
+def change(field, value):
     """A script that fills in a field as a user does."""
     found = f"document.getElementById({json.dumps(field)})"
     return f"{found}.value = {json.dumps(value)}; {found}.dispatchEvent(new Event('change'))"
 
 
-def read_problem(page: Page) -> str:
-    """The refusal that is shown."""
-    return str(page.run("document.querySelector('.problem').textContent"))
+def find_invalid(page):
+    return page.run("[...document.querySelectorAll('[aria-invalid=true]')].map((one) => one.id)")
 
 
-def find_invalid(page: Page) -> list[str]:
-    """The fields that are marked as wrong."""
-    found: list[str] = page.run(
-        "[...document.querySelectorAll('[aria-invalid=true]')].map((one) => one.id)"
-    )
-    return found
-
-
-def read_sources(page: Page) -> str:
-    """The text that names where the plan's numbers come from."""
-    return str(page.run("document.querySelector('.sources').textContent"))
-
-
-def read_notice(page: Page) -> str:
-    """The error that is shown, if there is one."""
-    return str(page.run("document.getElementById('notice').textContent"))
-
-
-def move(f: int | str) -> str:
+def move(f):
     """A script that moves the slider as a user does who has not released it."""
     slider = "document.getElementById('f')"
     return f"{{ {slider}.value = {f}; {slider}.dispatchEvent(new Event('input')) }}"
 
 
-def list_queries(page: Page, path: str) -> list[dict[str, list[str]]]:
+def list_queries(page, path):
     """The queries that the page has asked for at a path."""
     asked = map(urlsplit, page.requests)
     return [parse_qs(one.query) for one in asked if one.path == path]

@@ -4,23 +4,13 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from io import BytesIO
-from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
 import pytest
 
-from docs.browser import Browser, Page
-from tests.browsers import (
-    SHOWN,
-    find_barriers,
-    go,
-    read_picture,
-    show,
-    show_anew,
-)
+from tests.browsers import SHOWN, count, go, read, read_all, read_picture, show, show_anew
 from tests.page.explorer import (
     FILE,
     MEASURED,
@@ -29,13 +19,9 @@ from tests.page.explorer import (
     find_invalid,
     list_queries,
     move,
-    read_headline,
-    read_notice,
-    read_problem,
     read_shown,
-    read_sources,
 )
-from tests.server import NPY, RunningServer, Start, encode_npy
+from tests.server import NPY, encode_npy
 from wavetrim.scheduler.execution.timings import SAMPLED_EVERY
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
@@ -45,18 +31,7 @@ from wavetrim.scheduler.profile.store import build_preset_profile
 SHAPES = [(4096, 4096, 4096), (1000, 70, 333), (2560, 16385, 4096)]
 
 
-def test_the_page_requests_nothing_outside_its_service(
-    page: Page, shared_server: RunningServer
-) -> None:
-    show(page, f"{shared_server.url}/#device=here")
-    assert page.run("document.title") == "Wave explorer · wavetrim"
-    assert read_headline(page)
-    assert page.problems == []
-    assert all(url.startswith(f"{shared_server.url}/") for url in page.requests)
-    assert len(page.requests) > 20  # requests are seen
-
-
-def test_the_first_screen_teaches_what_a_wave_is(page: Page, shared_server: RunningServer) -> None:
+def test_the_first_screen_teaches_what_a_wave_is(page, shared_server):
     page.resize(1440, 900)
     show_anew(page, f"{shared_server.url}/")
     (grid,) = (
@@ -67,7 +42,7 @@ def test_the_first_screen_teaches_what_a_wave_is(page: Page, shared_server: Runn
     )
     slots, last = grid["slots"], grid["tiles"] - (grid["waves"] - 1) * grid["slots"]
     assert (grid["waves"], slots) == (5, 40)
-    assert page.run("document.getElementById('told-waves').textContent") == (
+    assert read(page, "#told-waves") == (
         f"{slots} slots compute {slots} tiles at a time: one wave; "
         f"the last wave has {last}, the other {slots - last} wait."
     )
@@ -83,12 +58,10 @@ def test_the_first_screen_teaches_what_a_wave_is(page: Page, shared_server: Runn
     assert page.run(above) <= page.run(below)
 
 
-def test_a_plan_is_copied_as_calls_that_give_it(page: Page, shared_server: RunningServer) -> None:
+def test_a_plan_is_copied_as_calls_that_give_it(page, shared_server):
     show(page, f"{shared_server.url}/{SPLIT}&f=100")
-    curl, command, python = page.run(
-        "[...document.querySelectorAll('.call')].map((one) => one.textContent)"
-    )
-    names: dict[str, Any] = {}
+    curl, command, python = read_all(page, ".call")
+    names = {}
     exec(python.replace("wavetrim.plan", "plan = wavetrim.plan"), names)
     run = [sys.executable, "-m", *shlex.split(command), "--json"]
     told = json.loads(subprocess.run(run, check=True, capture_output=True).stdout)
@@ -96,12 +69,10 @@ def test_a_plan_is_copied_as_calls_that_give_it(page: Page, shared_server: Runni
     for f, waves in ((told["f"], told["waves"]), (names["plan"].f, names["plan"].waves)):
         assert (f, waves) == (answer["f"], answer["waves"]) == (100, read_shown(page)["waves"])
     go(page, change("device", "typed"))
-    assert page.run("document.querySelectorAll('.call').length") == 1  # curl
+    assert count(page, ".call") == 1  # curl
 
 
-def test_the_page_shows_the_plan_that_the_service_makes(
-    page: Page, shared_server: RunningServer
-) -> None:
+def test_the_page_shows_the_plan_that_the_service_makes(page, shared_server):
     one = encode_npy(np.ones((9, 9)))
     for _ in range(3 * SAMPLED_EVERY):  # runs correct the predictions of both
         assert shared_server.client.post("/v1/matmul", content=one + one, headers=NPY).is_success
@@ -120,12 +91,10 @@ def test_the_page_shows_the_plan_that_the_service_makes(
                 assert tuple(read_shown(page).values()) == expected, address
 
 
-def test_a_product_beyond_memory_is_refused_with_both_sizes(
-    page: Page, shared_server: RunningServer
-) -> None:
+def test_a_product_beyond_memory_is_refused_with_both_sizes(page, shared_server):
     product = "m=9000000&n=9000000&k=9000000&dtype=float64&device=T4&threads=2"
     show(page, f"{shared_server.url}/#{product}")
-    told = read_problem(page)
+    told = read(page, ".problem")
     assert "take 1,810,491.1 GiB, and a process can address 131,072.0 GiB" in told
     assert page.run("document.querySelector('.results').hidden")
 
@@ -141,9 +110,7 @@ DESCRIBED = {
 }
 
 
-def test_a_gpu_that_is_typed_in_has_the_plan_of_the_service(
-    page: Page, shared_server: RunningServer
-) -> None:
+def test_a_gpu_that_is_typed_in_has_the_plan_of_the_service(page, shared_server):
     product = {"m": 9000, "n": 9000, "k": 2000, "dtype": "float32", "memory": "pinned"}
     show(page, f"{shared_server.url}/#{urlencode(product)}&device=T4&threads=4")
     go(page, change("device", "typed"))
@@ -154,13 +121,11 @@ def test_a_gpu_that_is_typed_in_has_the_plan_of_the_service(
     expected = plan.raise_for_status().json()
     seconds = expected["predicted"]["total_seconds"]
     assert tuple(read_shown(page).values()) == (expected["f"], expected["waves"], seconds)
-    assert f"{len(expected['profile']['gpus'])} × " in read_sources(page)
-    assert "60 multiprocessors" in read_sources(page)
+    assert f"{len(expected['profile']['gpus'])} × " in read(page, ".sources")
+    assert "60 multiprocessors" in read(page, ".sources")
 
 
-def test_moving_f_asks_the_service_and_draws_its_plan(
-    page: Page, shared_server: RunningServer
-) -> None:
+def test_moving_f_asks_the_service_and_draws_its_plan(page, shared_server):
     query = {"m": 4096, "n": 4096, "k": 4096, "dtype": "float64", "memory": "pinned",
              "device": "T4", "cpu_threads": 2}  # fmt: skip
     show_anew(page, f"{shared_server.url}/{SPLIT}")
@@ -175,9 +140,7 @@ def test_moving_f_asks_the_service_and_draws_its_plan(
     assert asked == ["640", "1000"]  # an answer is kept
 
 
-def test_while_the_slider_moves_the_newest_f_is_asked_for(
-    page: Page, shared_server: RunningServer
-) -> None:
+def test_while_the_slider_moves_the_newest_f_is_asked_for(page, shared_server):
     show_anew(page, f"{shared_server.url}/{SPLIT}")
     page.run(f"for (const f of [100, 200, 300, 400, 500]) {move('f')}; null")
     page.wait("document.documentElement.dataset.f === '500'")
@@ -185,7 +148,7 @@ def test_while_the_slider_moves_the_newest_f_is_asked_for(
     assert asked == ["100", "500"]
 
 
-def test_the_single_file_has_the_exercises_and_says_what_it_lacks(page: Page) -> None:
+def test_the_single_file_has_the_exercises_and_says_what_it_lacks(page):
     show_anew(page, f"{FILE}{SPLIT}")
     preset = next(one for one in PRESETS if one.name == "T4")
     plan = choose_plan(
@@ -194,22 +157,22 @@ def test_the_single_file_has_the_exercises_and_says_what_it_lacks(page: Page) ->
     )
     expected = plan.f, plan.waves, pytest.approx(plan.predicted.total_seconds, rel=1e-4)
     assert tuple(read_shown(page).values()) == expected
-    assert read_headline(page).startswith(f"{plan.waves_gpu_only} → {plan.waves} waves, the last")
-    assert page.run("document.querySelectorAll('.exercises button').length") == 8
-    assert "Other products need a service: make serve." in page.run(
-        "document.getElementById('foot').textContent"
+    assert read(page, "#headline").startswith(
+        f"{plan.waves_gpu_only} → {plan.waves} waves, the last"
     )
+    assert count(page, ".exercises button") == 8
+    assert "Other products need a service: make serve." in read(page, "#foot")
     go(page, change("m", 4097))
-    assert "start a service (make serve)" in read_notice(page)
+    assert "start a service (make serve)" in read(page, "#notice")
     assert page.run("document.querySelector('.results').hidden")
     go(page, "history.back()")
     assert tuple(read_shown(page).values()) == expected
-    assert read_notice(page) == ""
+    assert read(page, "#notice") == ""
     assert page.problems == []
     assert page.requests == [FILE]
 
 
-def test_f_is_moved_by_the_keyboard(page: Page, shared_server: RunningServer) -> None:
+def test_f_is_moved_by_the_keyboard(page, shared_server):
     show(page, f"{shared_server.url}/{SPLIT}")
     for _ in range(60):
         page.press("Tab", code=9)
@@ -222,17 +185,17 @@ def test_f_is_moved_by_the_keyboard(page: Page, shared_server: RunningServer) ->
         assert f"f={f}" in page.run("location.hash")
 
 
-def test_a_size_that_is_no_number_is_refused(page: Page) -> None:
+def test_a_size_that_is_no_number_is_refused(page):
     show(page, f"{FILE}#device=T4&threads=2")
     page.run("document.getElementById('n').focus(); document.getElementById('n').select()")
     for key in "-e":
         page.press(key, text=key)
     page.press("Tab", code=9)
-    assert read_problem(page).startswith("n is not a number;")
+    assert read(page, ".problem").startswith("n is not a number;")
     assert find_invalid(page) == ["n"]
 
 
-def test_a_refused_split_is_told_and_drawn(page: Page, shared_server: RunningServer) -> None:
+def test_a_refused_split_is_told_and_drawn(page, shared_server):
     query = {"m": 4096, "n": 4096, "k": 4096, "dtype": "float32", "memory": "pinned",
              "device": "A100 SXM 40", "cpu_threads": 16}  # fmt: skip
     plan = shared_server.client.get("/v1/plan", params=query).json()
@@ -242,31 +205,31 @@ def test_a_refused_split_is_told_and_drawn(page: Page, shared_server: RunningSer
     told = (
         f"F = {refused['f']} would be {speed:.2f} times as fast; below {least:.2f} no split is made"
     )
-    assert told in page.run("document.getElementById('f-choice').textContent")
-    assert told in page.run("document.getElementById('refused').textContent")
+    assert told in read(page, "#f-choice")
+    assert told in read(page, "#refused")
     go(page, change("f-number", refused["f"]))
-    assert "less time" in page.run("document.getElementById('f-choice').textContent")
+    assert "less time" in read(page, "#f-choice")
     show(page, f"{shared_server.url}/{SPLIT}")  # which is made
     assert not page.run("Boolean(document.getElementById('refused'))")
 
 
-def test_a_refusal_marks_its_field(page: Page, shared_server: RunningServer) -> None:
+def test_a_refusal_marks_its_field(page, shared_server):
     show(page, f"{shared_server.url}/#device=T4&threads=2&kernel=bulk&dtype=float32")
-    assert read_problem(page).startswith("kernel is")
+    assert read(page, ".problem").startswith("kernel is")
     assert find_invalid(page) == ["kernel"]
     go(page, change("kernel", "auto"))
     assert page.run("document.querySelector('.problem').hidden")
-    assert read_headline(page)
+    assert read(page, "#headline")
 
 
-def test_a_malformed_address_shows_the_default_product(page: Page) -> None:
+def test_a_malformed_address_shows_the_default_product(page):
     show(page, f"{FILE}#m=-3&n=x&k=1e99&dtype=%3Cb%3E&kernel=auto&device=T4&threads=0&f=1.5")
-    assert read_headline(page)
+    assert read(page, "#headline")
     assert page.run("document.getElementById('m').value") == "4096"
     assert page.problems == []
 
 
-def test_a_picture_is_saved(page: Page, saved: Callable[[str], bytes]) -> None:
+def test_a_picture_is_saved(page, saved):
     show(page, f"{FILE}{SPLIT}")
     picture = read_picture(BytesIO(saved("Save a picture")))
     assert picture.shape[0] > 1000
@@ -275,7 +238,7 @@ def test_a_picture_is_saved(page: Page, saved: Callable[[str], bytes]) -> None:
     assert page.problems == []
 
 
-def test_the_schedule_is_saved_for_perfetto(page: Page, saved: Callable[[str], bytes]) -> None:
+def test_the_schedule_is_saved_for_perfetto(page, saved):
     show(page, f"{FILE}{MEASURED}")
     document = json.loads(saved("Save for Perfetto"))
     events = document["traceEvents"]
@@ -299,22 +262,7 @@ def test_the_schedule_is_saved_for_perfetto(page: Page, saved: Callable[[str], b
     assert ends[2] == pytest.approx(ends[1], rel=0.5)
 
 
-@pytest.mark.parametrize(
-    ("width", "dark", "address"),
-    [(360, False, SPLIT), (1600, True, f"{MEASURED}&guess=500&exercise=8")],
-)
-def test_the_single_file_is_accessible_on_narrow_and_wide_screens(
-    page: Page, width: int, dark: bool, address: str
-) -> None:
-    page.resize(width, 900, dark=dark)
-    show(page, f"{FILE}{address}")
-    assert page.run("document.documentElement.scrollWidth") == width
-    assert find_barriers(page) == []
-
-
-def test_the_key_is_asked_for_once_and_kept_in_the_tab(
-    browser: Browser, page: Page, start_server: Start
-) -> None:
+def test_the_key_is_asked_for_once_and_kept_in_the_tab(browser, page, start_server):
     server = start_server(api_key="correct-horse-battery-staple-0123456789")
     show(page, f"{server.url}/#device=here")
     refused = ("wrong", "ключ", "\u200bcorrect-horse-battery-staple-0123456789", "x" * 70_000)
@@ -338,4 +286,4 @@ def test_the_key_is_asked_for_once_and_kept_in_the_tab(
     show(other, f"{server.url}/#device=here")
     assert other.run("sessionStorage.length") == 0
     show(other, f"{server.url}/{SPLIT}&exercise=4")  # exercises are recorded
-    assert read_headline(other)
+    assert read(other, "#headline")

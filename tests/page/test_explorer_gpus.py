@@ -1,53 +1,35 @@
 """Several GPUs in the wave explorer: the service's answer, drawn for each of them."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
-from docs.browser import Page
-from tests.browsers import SHOWN, find_barriers, go, show, show_anew
+from tests.browsers import SHOWN, count, go, read, read_all, show, show_anew
 from tests.environment import clear_environment
 from tests.host_gpus import write_sitecustomize
 from tests.matrices import make_matrix
-from tests.page.explorer import (
-    AREAS,
-    change,
-    find_invalid,
-    read_problem,
-    read_shown,
-)
-from tests.server import RunningServer, Start
+from tests.page.explorer import AREAS, BY_COLUMNS, BY_ROWS, change, find_invalid, read_shown
 
-ROWS = "m=16384&n=16384&k=16384&dtype=float32&memory=pinned&device=H200&threads=16"
-COLUMNS = "m=1024&n=30000&k=8192&dtype=float32&memory=pinned&device=T4&threads=16&gpus=4"
 SPLIT = "m=16384&n=16384&k=128&dtype=float32&memory=pinned&device=H200&threads=64&gpus=2"
 SHAPES = [(4096, 4096, 4096), (16384, 16384, 256), (1000, 30000, 8192), (20000, 8192, 8192)]
 
 
-def plan(server: RunningServer, **query: Any) -> dict[str, Any]:
+def plan(server, **query):
     answer = server.client.get("/v1/plan", params=query)
     answer.raise_for_status()
-    found: dict[str, Any] = answer.json()
-    return found
+    return answer.json()
 
 
-def read_devices(page: Page) -> list[list[str]]:
-    """The table of the devices and their parts."""
-    cells: list[list[str]] = page.run(
+def read_devices(page):
+    return page.run(
         "[...document.querySelectorAll('.parts tbody tr')]"
         ".map((row) => [...row.children].map((cell) => cell.textContent))"
     )
-    return cells
 
 
 @pytest.mark.parametrize(("device", "count"), [("H200", 8), ("T4", 3)])
-def test_plans_for_several_gpus_are_those_of_the_service(
-    page: Page, shared_server: RunningServer, device: str, count: int
-) -> None:
+def test_plans_for_several_gpus_are_those_of_the_service(page, shared_server, device, count):
     used = set()
     for m, n, k in SHAPES:
         for memory in ("pageable", "pinned"):
@@ -69,8 +51,7 @@ def test_plans_for_several_gpus_are_those_of_the_service(
 
 
 @pytest.fixture
-def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_server: Start) -> RunningServer:
-    """A service that has two GPUs."""
+def two_gpus(tmp_path, monkeypatch, start_server):
     folder = write_sitecustomize(tmp_path, row_seconds=1e-5)
     monkeypatch.setenv("PYTHONPATH", clear_environment(folder)["PYTHONPATH"])
     server = start_server(devices="0,1")
@@ -78,7 +59,7 @@ def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_server: Star
     return server
 
 
-def test_all_gpus_of_the_service_can_be_chosen(page: Page, two_gpus: RunningServer) -> None:
+def test_all_gpus_of_the_service_can_be_chosen(page, two_gpus):
     query = {"m": 16384, "n": 16384, "k": 8192, "dtype": "float32", "memory": "pinned"}
     show(page, f"{two_gpus.url}/#{urlencode(query)}&device=here")
     both, one = plan(two_gpus, **query), plan(two_gpus, **query, devices="0")
@@ -91,11 +72,11 @@ def test_all_gpus_of_the_service_can_be_chosen(page: Page, two_gpus: RunningServ
     assert read_shown(page)["seconds"] == one["predicted"]["total_seconds"]
     page.run(f"{change('gpus', 3)}; null")
     page.wait(f"{SHOWN} && !document.querySelector('.problem').hidden")
-    assert read_problem(page) == "gpus is 3; it must be 1…2, the machine's GPUs"
+    assert read(page, ".problem") == "gpus is 3; it must be 1…2, the machine's GPUs"
     assert find_invalid(page) == ["gpus"]
 
 
-def test_a_job_is_shown_on_the_gpu_that_computed_it(page: Page, two_gpus: RunningServer) -> None:
+def test_a_job_is_shown_on_the_gpu_that_computed_it(page, two_gpus):
     a, b = make_matrix(300, 200, "float32", seed=1), make_matrix(200, 100, "float32", seed=2)
     job = two_gpus.wait_job(two_gpus.post_job(a, b, f=0, devices="1"))
     show_anew(page, f"{two_gpus.url}/#view=jobs&job={job['id']}")
@@ -105,14 +86,12 @@ def test_a_job_is_shown_on_the_gpu_that_computed_it(page: Page, two_gpus: Runnin
     assert read_shown(page)["waves"] == job["plan"]["waves"] > 0
 
 
-@pytest.mark.parametrize("address", [f"{ROWS}&gpus=3", COLUMNS])
-def test_the_map_shows_the_waves_and_name_of_each_gpu(
-    page: Page, shared_server: RunningServer, address: str
-) -> None:
-    show(page, f"{shared_server.url}/#{address}")
+@pytest.mark.parametrize("address", [f"{BY_ROWS}&gpus=3", BY_COLUMNS])
+def test_the_map_shows_the_waves_and_name_of_each_gpu(page, shared_server, address):
+    show(page, f"{shared_server.url}/{address}")
     size = page.run("(({ width, height }) => width.baseVal.value * height.baseVal.value)"
                     "(document.querySelector('#map rect[fill=none]'))")  # fmt: skip
-    drawn: dict[str, list[float]] = {}
+    drawn = {}
     for name, area in page.run(AREAS):
         drawn.setdefault(name, []).append(area)
     m, n = (int(page.run(f"document.getElementById('{one}').value")) for one in "mn")
@@ -124,17 +103,15 @@ def test_the_map_shows_the_waves_and_name_of_each_gpu(
     for name, (rows, columns, waves) in table.items():
         assert len(drawn[name]) == waves
         assert sum(drawn[name]) == pytest.approx(size * rows * columns / (m * n), rel=0.02)
-    names = page.run("[...document.querySelectorAll('#map text')].map((one) => one.textContent)")
+    names = read_all(page, "#map text")
     assert [one for one in names if one.startswith("GPU")] == list(table)
-    lines = page.run("document.querySelectorAll('#map line').length")
+    lines = count(page, "#map line")
     assert lines == 2 * (len(table) - 1)  # two for each boundary
     label = page.run("document.querySelector('#map svg').getAttribute('aria-label')")
     assert all(f"of {name} in" in label for name in table)
 
 
-def test_timeline_and_trace_show_each_gpu(
-    page: Page, shared_server: RunningServer, saved: Callable[[str], bytes]
-) -> None:
+def test_timeline_and_trace_show_each_gpu(page, shared_server, saved):
     show(page, f"{shared_server.url}/#{SPLIT}")
     names = page.run(
         "[...document.querySelectorAll('#timeline text')].map((one) => one.textContent)"
@@ -163,27 +140,10 @@ def test_timeline_and_trace_show_each_gpu(
     assert f" to {end:,}, " in kernels[-1]
 
 
-def test_a_schedule_of_very_many_steps_on_eight_gpus_is_drawn(
-    page: Page, shared_server: RunningServer
-) -> None:
+def test_a_schedule_of_very_many_steps_on_eight_gpus_is_drawn(page, shared_server):
     address = "m=300000&n=300000&k=300000&dtype=float64&device=T4&threads=1&gpus=8&memory=pinned"
     show(page, f"{shared_server.url}/#{address}")
     assert len(read_devices(page)) == 8
     assert page.problems == []
-    assert 100 < page.run("document.querySelectorAll('#timeline rect').length") < 9000
-    assert 8 <= page.run("document.querySelectorAll('#map path').length") < 500
-
-
-@pytest.mark.parametrize(
-    ("width", "dark", "address"), [(360, True, f"{ROWS}&gpus=8"), (1600, False, COLUMNS)]
-)
-def test_several_gpus_are_accessible_on_narrow_and_wide_screens(
-    page: Page, shared_server: RunningServer, width: int, dark: bool, address: str
-) -> None:
-    page.resize(width, 900, dark=dark)
-    show(page, f"{shared_server.url}/#{address}")
-    assert page.run("document.documentElement.scrollWidth") == width
-    assert find_barriers(page) == []
-    wide = page.run("(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)"
-                    "(document.querySelector('#numbers'))")  # fmt: skip
-    assert wide <= 0
+    assert 100 < count(page, "#timeline rect") < 9000
+    assert 8 <= count(page, "#map path") < 500

@@ -6,29 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from docs.browser import Page
 from docs.explorer_page import PAGE, SOURCE, render_page
 from docs.ladder_tables import LADDER, render_ladder
 from docs.recorded_answers import render_tables
-from tests.browsers import find_barriers, go, show_anew
-from tests.server import RunningServer, Start
+from tests.browsers import count, find_barriers, go, read, read_all, show_anew
 from wavetrim.service.page.site import DOCS_POLICY, EXPLORER_POLICY
 
 VENDOR = (SOURCE / "vendor", Path(__file__).parent / "vendor")
 
 
-def test_the_pages_tables_equal_pythons() -> None:
+def test_the_pages_tables_equal_pythons():
     for folder, texts in ((SOURCE, render_tables()), (LADDER, render_ladder())):
         for name, text in texts.items():
             assert (folder / name).read_text(encoding="utf-8") == text, "run `make explorer`"
 
 
-def test_the_single_file_is_up_to_date() -> None:
+def test_the_single_file_is_up_to_date():
     assert PAGE.read_text(encoding="utf-8") == render_page(), "run `make explorer`"
 
 
 @pytest.mark.parametrize("folder", VENDOR, ids=str)
-def test_vendored_files_have_the_digests_of_their_readme(folder: Path) -> None:
+def test_vendored_files_have_the_digests_of_their_readme(folder):
     text = (folder / "README.md").read_text(encoding="utf-8")
     listed = dict(re.findall(r"^\| `([^`]+)` \|.*`([0-9a-f]{64})` \|$", text, re.MULTILINE))
     files = {path.name: path for path in folder.iterdir() if path.name != "README.md"}
@@ -36,7 +34,7 @@ def test_vendored_files_have_the_digests_of_their_readme(folder: Path) -> None:
     assert any("LICENSE" in name for name in files)
 
 
-def test_pages_have_a_strict_policy(shared_server: RunningServer) -> None:
+def test_pages_have_a_strict_policy(shared_server):
     for path, policy in (("/", EXPLORER_POLICY), ("/docs", DOCS_POLICY)):
         response = shared_server.client.get(path)
         assert response.headers["content-security-policy"] == policy
@@ -51,7 +49,7 @@ def test_pages_have_a_strict_policy(shared_server: RunningServer) -> None:
         assert not re.search(r"(src|href)=\"(https?:)?//", text), name
 
 
-def test_only_scripts_styles_and_kernels_are_served(shared_server: RunningServer) -> None:
+def test_only_scripts_styles_and_kernels_are_served(shared_server):
     found = shared_server.client.get("/page/explorer/plan.js")
     assert found.headers["content-type"] == "text/javascript; charset=utf-8"
     again = shared_server.client.get(
@@ -69,28 +67,28 @@ def test_only_scripts_styles_and_kernels_are_served(shared_server: RunningServer
         assert response.headers["content-type"] == "application/problem+json"
 
 
-def test_the_api_docs_show_every_operation(page: Page, shared_server: RunningServer) -> None:
+def test_the_api_docs_show_every_operation(page, shared_server):
     page.open(f"{shared_server.url}/docs")
     page.wait("document.querySelectorAll('.opblock').length > 0")
     paths = shared_server.client.get("/openapi.json").json()["paths"]
-    shown = page.run("document.querySelectorAll('.opblock').length")
+    shown = count(page, ".opblock")
     assert shown == sum(map(len, paths.values()))
     page.resize(1280, 900, dark=True)
     assert find_barriers(page) == []
     assert page.run("document.documentElement.matches('.dark-mode')")
-    call = page.run("document.getElementById('call').textContent")
+    call = read(page, "#call")
     assert call.startswith("cat A.npy B.npy | curl")
     assert f"'{shared_server.url}/v1/matmul'" in call
     page.run("document.querySelector('.opblock-summary-control').click(); null")
     page.wait("document.querySelector('.opblock.is-open')")
     assert page.run("location.hash") == "#/matmul/matmul"
-    views = page.run("[...document.querySelectorAll('nav a')].map((one) => one.textContent)")
+    views = read_all(page, "nav a")
     assert views == ["Wave explorer", "Jobs", "Storage and devices", "Ladder", "HTTP API"]
     assert page.problems == []
     assert all(url.startswith(f"{shared_server.url}/") for url in page.requests)
 
 
-def test_a_view_that_cannot_be_loaded_may_be_tried_again(page: Page, start_server: Start) -> None:
+def test_a_view_that_cannot_be_loaded_may_be_tried_again(page, start_server):
     server = start_server()
     server.wait_ready()
     explorer = f"{server.url}/#device=T4&threads=2&exercise=4"  # which is recorded
@@ -114,10 +112,10 @@ def test_a_view_that_cannot_be_loaded_may_be_tried_again(page: Page, start_serve
     assert all("Failed to load resource" in problem for problem in page.problems)
 
 
-def test_without_api_docs_the_page_has_no_link_to_them(page: Page, start_server: Start) -> None:
+def test_without_api_docs_the_page_has_no_link_to_them(page, start_server):
     server = start_server(docs="off")
     page.open(f"{server.url}/#device=T4&threads=2")
     page.wait("document.getElementById('headline')")
-    assert page.run("document.querySelectorAll('nav a').length") == 4
+    assert count(page, "nav a") == 4
     assert page.run("document.querySelector('nav a[href=docs]')") is None
     assert server.client.get("/docs").status_code == 404

@@ -6,11 +6,9 @@ import signal
 import numpy as np
 import pytest
 
-from docs.browser import Page
 from tests.browsers import go, show, show_anew
 from tests.matrices import make_matrix
 from tests.page.jobs import CARD, LIVE, NOTICE, OLDER, hide
-from tests.server import RunningServer, Start
 
 SHOWN = "document.querySelectorAll('li.job').length"
 UNFINISHED = (
@@ -21,27 +19,24 @@ EMPTY = "[...document.querySelectorAll('p')].find((one) => one.textContent.start
 
 
 @pytest.fixture(scope="module")
-def slow(server: RunningServer) -> str:
+def slow(server):
     """A matrix whose square takes seconds: jobs behind it wait."""
     return server.upload(make_matrix(2000, 2000, "int64", seed=1))
 
 
 @pytest.fixture(scope="module")
-def small(server: RunningServer) -> str:
+def small(server):
     return server.upload(np.ones((5, 5)))
 
 
-def cancel(server: RunningServer, jobs: list[str]) -> None:
-    """Cancel jobs, the last first, and wait until they have ended."""
+def cancel(server, jobs):
     for job in reversed(jobs):
         server.client.delete(f"/v1/jobs/{job}")
     for job in jobs:
         server.wait_job(job)
 
 
-def test_a_tab_that_is_shown_again_has_every_job_as_it_is(
-    page: Page, server: RunningServer, slow: str, small: str
-) -> None:
+def test_a_tab_that_is_shown_again_has_every_job_as_it_is(page, server, slow, small):
     jobs = [server.post_job(slow, slow) for _ in range(25)]
     show_anew(page, f"{server.url}/#view=jobs")
     page.run(f"{OLDER}.click(); null")
@@ -68,7 +63,7 @@ def test_a_tab_that_is_shown_again_has_every_job_as_it_is(
     assert page.problems == []
 
 
-def test_a_job_that_the_service_no_longer_has_is_taken_off(page: Page, start_server: Start) -> None:
+def test_a_job_that_the_service_no_longer_has_is_taken_off(page, start_server):
     server = start_server()
     server.wait_ready()
     matrix = server.upload(make_matrix(2000, 2000, "int64", seed=1))
@@ -84,9 +79,7 @@ def test_a_job_that_the_service_no_longer_has_is_taken_off(page: Page, start_ser
     assert page.run(f"{SHOWN} === 0 && {OLDER}.hidden && !{EMPTY}.hidden")
 
 
-def test_a_silent_connection_is_given_up_and_opened_again(
-    page: Page, server: RunningServer, small: str
-) -> None:
+def test_a_silent_connection_is_given_up_and_opened_again(page, server, small):
     show_anew(page, f"{server.url}/#view=jobs")
     page.wait(LIVE)
     page.run("globalThis.plain = setTimeout; globalThis.setTimeout = (run, ms) => "
@@ -105,9 +98,7 @@ def test_a_silent_connection_is_given_up_and_opened_again(
     page.wait(f"{CARD.format(job)}?.dataset.state === 'succeeded'")
 
 
-def test_an_error_stays_until_the_same_action_succeeds(
-    page: Page, server: RunningServer, slow: str, small: str
-) -> None:
+def test_an_error_stays_until_the_same_action_succeeds(page, server, slow, small):
     gone, kept = (server.wait_job(server.post_job(small, small)) for _ in range(2))
     waiting = server.post_job(slow, slow)
     server.client.delete(f"/v1/matrices/{gone['result']}")

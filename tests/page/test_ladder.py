@@ -1,34 +1,28 @@
 """The page's ladder: kernels with their sources, on the roofline, and probes."""
 
 import json
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from benchmarks.common.tables import RESULTS
-from benchmarks.kernels.rows import Row, read_kernel_results
-from docs.browser import Page
+from benchmarks.kernels.rows import read_kernel_results
 from docs.ladder_tables import PLOTS
-from tests.browsers import go, show
-from tests.server import RunningServer
+from tests.browsers import count, go, read, read_all, show
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.compile import KERNEL_SOURCES
 
 
-def list_rungs() -> Iterator[tuple[str, str]]:
+def list_rungs():
     (results,) = [one for one in read_kernel_results(RESULTS) if one.gpu == "h200"]
     yield from sorted({(row.kernel, row.dtype) for row in results.rows})
 
 
-def read_rows(kernel: str, dtype: str) -> list[Row]:
+def read_rows(kernel, dtype):
     (results,) = [one for one in read_kernel_results(RESULTS) if one.gpu == "h200"]
     return [row for row in results.rows if (row.kernel, row.dtype) == (kernel, dtype)]
 
 
-def test_every_kernel_is_shown_with_its_source_and_rates(
-    page: Page, shared_server: RunningServer
-) -> None:
+def test_every_kernel_is_shown_with_its_source_and_rates(page, shared_server):
     show(page, f"{shared_server.url}/#view=ladder")
     for kernel, dtype in list_rungs():
         show(page, f"{shared_server.url}/#view=ladder&rung={kernel}.{dtype}")
@@ -39,7 +33,7 @@ def test_every_kernel_is_shown_with_its_source_and_rates(
         assert len(titles) == len(shapes), kernel
         fastest = max(row.tflops for row in rows if row.m == row.n == row.k == 4096)
         assert any(f"4,096 × 4,096 × 4,096: {fastest:.3g} TFLOP/s" in one for one in titles)
-        pressed = page.run("document.querySelector('.rungs [aria-pressed=true]').textContent")
+        pressed = read(page, ".rungs [aria-pressed=true]")
         assert f"{fastest:.3g} TFLOP/s" in pressed
         sources = {one.source for one in list_kernels() if (one.name, one.dtype) == (kernel, dtype)}
         shown = page.run("document.querySelector('.source code')?.textContent ?? null")
@@ -51,17 +45,14 @@ def test_every_kernel_is_shown_with_its_source_and_rates(
     assert page.problems == []
 
 
-def place(page: Page, selector: str) -> dict[str, Any]:
-    found: dict[str, Any] = page.run(
+def place(page, selector):
+    return page.run(
         f"(({{ x, y, width, height }}) => ({{ x, y, width, height }}))"
         f"(document.querySelector({json.dumps(selector)}).getBoundingClientRect())"
     )
-    return found
 
 
-def test_a_kernel_is_chosen_by_a_click_and_back_undoes_it(
-    page: Page, shared_server: RunningServer
-) -> None:
+def test_a_kernel_is_chosen_by_a_click_and_back_undoes_it(page, shared_server):
     show(page, f"{shared_server.url}/#view=ladder")
     title = "document.getElementById('rung-title').textContent"
     assert page.run(title) == "bulk, float32"
@@ -77,13 +68,12 @@ def test_a_kernel_is_chosen_by_a_click_and_back_undoes_it(
 
 
 @pytest.mark.parametrize("name", sorted({plot.probe for plot in PLOTS}))
-def test_every_probe_is_drawn(page: Page, shared_server: RunningServer, name: str) -> None:
+def test_every_probe_is_drawn(page, shared_server, name):
     show(page, f"{shared_server.url}/#view=ladder&probe={name}")
     plots = [plot for plot in PLOTS if plot.probe == name]
-    assert page.run("document.querySelectorAll('#probe-shown svg[role=img]').length") == len(plots)
+    assert count(page, "#probe-shown svg[role=img]") == len(plots)
     assert page.run("document.querySelector('#probe-shown .lesson').textContent.length") > 40
-    texts = page.run("[...document.querySelectorAll('#probe-shown svg text')]"
-                     ".map((one) => one.textContent)")  # fmt: skip
+    texts = read_all(page, "#probe-shown svg text")
     assert not {"NaN", "undefined", "Infinity"} & set(texts)
     paths = page.run("[...document.querySelectorAll('#probe-shown path')]"
                      ".map((one) => one.getAttribute('d'))")  # fmt: skip

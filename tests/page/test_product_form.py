@@ -1,28 +1,25 @@
 """The form of the page's jobs: what it refuses, what it leaves, and a service that starts again."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from docs.browser import Page
 from docs.pictures import drop_file
-from tests.browsers import show, show_anew
+from tests.browsers import read, show, show_anew
 from tests.matrices import make_matrix
-from tests.page.jobs import LIVE, NOTICE, choose_file, multiply, read
-from tests.server import RunningServer, Start, encode_npy
+from tests.page.jobs import LIVE, NOTICE, choose_file, multiply
+from tests.server import encode_npy
 
 STEPS = "document.querySelector('.steps')"
 OUTCOME = "document.getElementById('outcome').textContent"
 ENDED = f"{STEPS}.textContent.includes('Stopped by an error')"
 
 
-def list_matrices(server: RunningServer) -> set[str]:
+def list_matrices(server):
     listed = server.client.get("/v1/matrices?limit=200").json()["matrices"]
     return {matrix["id"] for matrix in listed}
 
 
-def test_a_first_product_needs_no_file(page: Page, server: RunningServer) -> None:
+def test_a_first_product_needs_no_file(page, server):
     before = list_matrices(server)
     show_anew(page, f"{server.url}/#view=jobs")
     page.run("[...document.querySelectorAll('#product button')]"
@@ -35,9 +32,7 @@ def test_a_first_product_needs_no_file(page: Page, server: RunningServer) -> Non
     assert page.problems == []
 
 
-def test_a_job_that_is_refused_leaves_no_matrices(
-    page: Page, server: RunningServer, tmp_path: Path
-) -> None:
+def test_a_job_that_is_refused_leaves_no_matrices(page, server, tmp_path):
     before = list_matrices(server)
     show_anew(page, f"{server.url}/#view=jobs")
     for name in "ab":
@@ -45,7 +40,7 @@ def test_a_job_that_is_refused_leaves_no_matrices(
     page.run("document.getElementById('job-f').value = 6; null")
     multiply(page)
     page.wait(ENDED)
-    assert read(page, "document.getElementById('notice')").startswith("f is 6;")
+    assert read(page, "#notice").startswith("f is 6;")
     assert list_matrices(server) == before
     page.run("document.getElementById('job-f').value = 5; null")
     multiply(page)
@@ -54,9 +49,7 @@ def test_a_job_that_is_refused_leaves_no_matrices(
     assert len(list_matrices(server) - before) == 3
 
 
-def test_a_file_that_cannot_be_sent_leaves_none_of_the_other(
-    page: Page, server: RunningServer, tmp_path: Path
-) -> None:
+def test_a_file_that_cannot_be_sent_leaves_none_of_the_other(page, server, tmp_path):
     before = list_matrices(server)
     show_anew(page, f"{server.url}/#view=jobs")
     for name in "ab":
@@ -64,16 +57,13 @@ def test_a_file_that_cannot_be_sent_leaves_none_of_the_other(
     np.save(tmp_path / "b.npy", np.ones((5, 6)))  # a browser does not read what has changed
     multiply(page)
     page.wait(ENDED)
-    assert (
-        read(page, "document.getElementById('notice')")
-        == "The file cannot be read. Choose it again."
-    )
+    assert read(page, "#notice") == "The file cannot be read. Choose it again."
     assert list_matrices(server) == before
 
 
 def test_a_service_that_starts_again_during_the_job_does_not_end_the_form(
-    page: Page, start_server: Start, tmp_path: Path
-) -> None:
+    page, start_server, tmp_path
+):
     server = start_server()
     server.wait_ready()
     show(page, f"{server.url}/#view=jobs")
@@ -89,7 +79,7 @@ def test_a_service_that_starts_again_during_the_job_does_not_end_the_form(
     assert page.run(OUTCOME).startswith("✓ Right")
 
 
-def describe(*, shape: str = "(3, 3)", descr: str = "'<f8'", count: int = 9) -> bytes:
+def describe(*, shape="(3, 3)", descr="'<f8'", count=9):
     """A .npy file by its header, with elements of eight bytes."""
     header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
     return (
@@ -110,15 +100,13 @@ FILES = [
 
 
 @pytest.mark.parametrize(("content", "words"), FILES, ids=[words for _, words in FILES])
-def test_files_that_the_service_refuses_are_refused_in_words(
-    page: Page, server: RunningServer, content: bytes, words: str
-) -> None:
+def test_files_that_the_service_refuses_are_refused_in_words(page, server, content, words):
     headers = {"Content-Type": "application/x-npy"}
     answer = server.client.post("/v1/matrices", content=content, headers=headers)
     assert answer.status_code in (400, 415)
     show_anew(page, f"{server.url}/#view=jobs")
     drop_file(page, "a", "A.npy", content)
-    assert read(page, "document.getElementById('told-a')").startswith(f"A.npy {words}")
+    assert read(page, "#told-a").startswith(f"A.npy {words}")
 
 
 PRODUCTS = {
@@ -129,9 +117,7 @@ PRODUCTS = {
 
 
 @pytest.mark.parametrize("files", PRODUCTS.values(), ids=PRODUCTS)
-def test_files_that_the_service_takes_are_multiplied_and_checked(
-    page: Page, server: RunningServer, files: tuple[bytes, bytes]
-) -> None:
+def test_files_that_the_service_takes_are_multiplied_and_checked(page, server, files):
     show_anew(page, f"{server.url}/#view=jobs")
     for name, content in zip("ab", files, strict=True):
         drop_file(page, name, f"{name}.npy", content)

@@ -5,26 +5,23 @@ import signal
 
 import numpy as np
 
-from docs.browser import Page
-from tests.browsers import go, show, show_anew
+from tests.browsers import go, read, show, show_anew
 from tests.matrices import make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer, Start
 
 
-def show_bytes(size: int) -> str:
-    """A size as the page writes it."""
+def show_bytes(size):
     power = min((size.bit_length() - 1) // 10, 4)
     value = size / 1024**power
     shown = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
     return f"{shown} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
 
 
-def row(matrix: str) -> str:
+def row(matrix):
     return f"document.querySelector('[data-matrix=\"{matrix}\"]')"
 
 
-def test_matrices_are_shown_with_size_age_and_use(page: Page, server: RunningServer) -> None:
+def test_matrices_are_shown_with_size_age_and_use(page, server):
     stored = server.upload(make_matrix(30, 20, "float32", seed=1))
     slow = server.upload(make_matrix(2000, 2000, "int64", seed=1))
     job = server.post_job(slow, slow)
@@ -46,7 +43,7 @@ def test_matrices_are_shown_with_size_age_and_use(page: Page, server: RunningSer
     assert page.problems == []
 
 
-def test_a_matrix_is_deleted_after_a_confirmation(page: Page, server: RunningServer) -> None:
+def test_a_matrix_is_deleted_after_a_confirmation(page, server):
     kept, gone = (server.upload(np.ones((4, size))) for size in (4, 5))
     show_anew(page, f"{server.url}/#view=storage")
     for matrix, second in ((kept, "Keep"), (gone, "Yes")):
@@ -59,38 +56,36 @@ def test_a_matrix_is_deleted_after_a_confirmation(page: Page, server: RunningSer
     assert page.run(f"{row(kept)} !== null")
 
 
-def test_devices_arena_and_profile_are_those_of_the_service(
-    page: Page, server: RunningServer
-) -> None:
+def test_devices_arena_and_profile_are_those_of_the_service(page, server):
     a = server.upload(make_matrix(900, 700, "float64", seed=1))
     b = server.upload(make_matrix(700, 800, "float64", seed=2))
 
-    def has_learnt() -> bool:
+    def has_learnt():
         server.wait_job(server.post_job(a, b))
-        return bool(server.client.get("/v1/profile").json()["corrections"])
+        return server.client.get("/v1/profile").json()["corrections"]
 
     wait_until(has_learnt)
     show_anew(page, f"{server.url}/#view=storage")
     profile = server.client.get("/v1/profile").json()
     arena = server.client.get("/v1/devices").json()["arena"]
-    text = page.run("document.getElementById('profile').textContent")
+    text = read(page, "#profile")
     assert profile["source"].replace("`", "") in text
     for correction in profile["corrections"]:
         factor = correction["factor"]
         more = f"{100 * abs(factor - 1):.3g}% {'slower' if factor > 1 else 'faster'}"
         shown = more if factor < 2 else f"{factor:.3g} times as long"
         assert f"{correction['kind']}{shown}{correction['runs']}" in text
-    told = page.run("document.getElementById('arena').textContent")
+    told = read(page, "#arena")
     assert f"Slabs{arena['slabs']}" in told
-    disk = page.run("document.getElementById('disk').textContent")
+    disk = read(page, "#disk")
     size = shutil.disk_usage(server.data_dir).total
     assert f"% of {show_bytes(size)}" in disk
     assert f"All matrices at most{show_bytes(256 * 2**30)}" in disk
-    assert "No GPU is used" in page.run("document.getElementById('devices').textContent")
+    assert "No GPU is used" in read(page, "#devices")
     assert page.run("document.getElementById('nodes').hidden")
 
 
-def show_often(page: Page, server: RunningServer) -> None:
+def show_often(page, server):
     """Show the storage, which is loaded anew every 50 ms."""
     show_anew(page, f"{server.url}/#device=T4&threads=2")
     page.run("globalThis.setInterval = ((plain) => (run, ms) => plain(run, ms / 100))(setInterval);"
@@ -98,10 +93,10 @@ def show_often(page: Page, server: RunningServer) -> None:
     go(page, "location.hash = '#view=storage'")
 
 
-def wait_asked(page: Page, times: int) -> None:
+def wait_asked(page, times):
     """Wait until the service was asked so often anew."""
 
-    def asked() -> bool:
+    def asked():
         page.run("null")  # with its answer comes what the browser has asked for
         return sum(url.endswith("/v1/me") for url in page.requests) >= times
 
@@ -109,9 +104,7 @@ def wait_asked(page: Page, times: int) -> None:
     wait_until(asked)
 
 
-def test_a_key_that_is_typed_stays_after_another_was_refused(
-    page: Page, start_server: Start
-) -> None:
+def test_a_key_that_is_typed_stays_after_another_was_refused(page, start_server):
     key = "correct-horse-battery-staple-0123456789"
     server = start_server(api_key=key)
     show_often(page, server)
@@ -130,7 +123,7 @@ def test_a_key_that_is_typed_stays_after_another_was_refused(
     assert page.run(kept) == key
 
 
-def test_a_slow_service_is_asked_once_at_a_time(page: Page, server: RunningServer) -> None:
+def test_a_slow_service_is_asked_once_at_a_time(page, server):
     show_often(page, server)
     server.process.send_signal(signal.SIGSTOP)
     try:

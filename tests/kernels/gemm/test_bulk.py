@@ -1,5 +1,4 @@
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.dispatch import multiply_on_device
 from wavetrim.kernels.gemm.tails import FIX_UP_STEPS, divide_tiles
-from wavetrim.kernels.spec import KernelSpec
 
 with_bulk = partial(
     pytest.mark.parametrize,
@@ -24,7 +22,7 @@ with_bulk = partial(
 sizes = partial(st.integers, 1)
 
 
-def check_product(spec: KernelSpec, shape: tuple[int, int, int], cache_dir: Path, sms: int) -> None:
+def check_product(spec, shape, cache_dir, sms):
     """A product on some multiprocessors is right, and has the same bits a second time."""
     m, n, k = shape
     sms = min(sms, list_devices()[0].sm_count)
@@ -36,24 +34,22 @@ def check_product(spec: KernelSpec, shape: tuple[int, int, int], cache_dir: Path
 
 @given(tiles=sizes(10_000), steps_k=sizes(5000), sms=sizes(200))
 def test_a_division_takes_no_longer_than_whole_tiles_and_no_shorter_than_even_shares(
-    tiles: int, steps_k: int, sms: int
-) -> None:
+    tiles, steps_k, sms
+):
     division = divide_tiles(tiles, steps_k, sms)
     assert tiles * steps_k / sms <= division.steps <= -(-tiles // sms) * steps_k
     assert 1 <= division.blocks <= min(sms, tiles * steps_k)
 
 
 @given(tiles=sizes(10_000), steps_k=sizes(5000), sms=sizes(200))
-def test_only_the_tiles_of_a_partly_filled_wave_are_shared(
-    tiles: int, steps_k: int, sms: int
-) -> None:
+def test_only_the_tiles_of_a_partly_filled_wave_are_shared(tiles, steps_k, sms):
     division = divide_tiles(tiles, steps_k, sms)
     assert division.shared_tiles in (0, tiles % sms)
     if division.shared_tiles and tiles > sms:
         assert division.blocks == sms
 
 
-def test_a_tail_is_split_where_that_is_worth_its_cost() -> None:
+def test_a_tail_is_split_where_that_is_worth_its_cost():
     assert divide_tiles(512, 256, 132).shared_tiles == 512 % 132  # 4096³ on an H200
     assert divide_tiles(512, FIX_UP_STEPS, 132).shared_tiles == 0  # a short K
     assert divide_tiles(264, 256, 132).shared_tiles == 0  # full waves
@@ -62,9 +58,7 @@ def test_a_tail_is_split_where_that_is_worth_its_cost() -> None:
 @pytest.mark.gpu
 @with_bulk()
 @pytest.mark.parametrize("sms", [1, 2, 7, 31, 100, 132])
-def test_any_number_of_multiprocessors_computes_the_whole_product(
-    spec: KernelSpec, sms: int, kernel_cache: Path
-) -> None:
+def test_any_number_of_multiprocessors_computes_the_whole_product(spec, sms, kernel_cache):
     shapes = (100, 90, 3000), (900, 700, 1500), (1000, 1300, 40), (129, 4099, 517)
     for shape in (*shapes, (5, 7, 100_003)):  # of the last one many blocks share a tile
         check_product(spec, shape, kernel_cache, sms)
@@ -73,16 +67,14 @@ def test_any_number_of_multiprocessors_computes_the_whole_product(
 @pytest.mark.gpu
 @with_bulk()
 @pytest.mark.timeout(60)
-def test_a_tail_of_fewer_steps_than_multiprocessors_is_split(
-    spec: KernelSpec, kernel_cache: Path
-) -> None:
+def test_a_tail_of_fewer_steps_than_multiprocessors_is_split(spec, kernel_cache):
     for sms in (20, 33, 132):
         rows = (min(sms, list_devices()[0].sm_count) + 1) * spec.tile.m
         check_product(spec, (rows, spec.tile.n, 16 * spec.tile.k), kernel_cache, sms)
 
 
 @pytest.mark.gpu
-def test_limits_of_multiprocessors_that_cannot_be_kept_are_refused(kernel_cache: Path) -> None:
+def test_limits_of_multiprocessors_that_cannot_be_kept_are_refused(kernel_cache):
     import cupy
 
     operands = [cupy.ones((4, 4), np.float32) for _ in range(3)]

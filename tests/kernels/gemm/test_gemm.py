@@ -1,13 +1,11 @@
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kernels.specs import SPECS, name_spec
+from tests.kernels.specs import SPECS, multiply, name_spec
 from tests.matrices import assert_product, is_poison, make_matrix, make_output, padding_of
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.device import list_devices
@@ -15,9 +13,6 @@ from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm import launch
 from wavetrim.kernels.gemm.dispatch import multiply_on_device
 from wavetrim.kernels.gemm.launch import divide_grid
-from wavetrim.kernels.spec import KernelSpec
-
-Shape = tuple[int, int, int]
 
 SIMPLE = find_kernel("simple", "float32")
 OURS = [spec for spec in SPECS if spec.source]
@@ -27,7 +22,7 @@ NAMED = [
 with_specs = partial(pytest.mark.parametrize, "spec", ids=name_spec)
 
 
-def list_shapes(spec: KernelSpec) -> list[Shape]:
+def list_shapes(spec):
     """(m, n, k): one, the tile, one less, one more, several tiles, primes."""
     tile = spec.tile
     return [
@@ -44,7 +39,7 @@ def list_shapes(spec: KernelSpec) -> list[Shape]:
     ]
 
 
-def put_on_device(matrix: Any, *, skip: int = 0) -> tuple[Any, Any]:
+def put_on_device(matrix, *, skip=0):
     """The matrix in device memory with its padding, `skip` elements past an aligned address.
 
     Returns it, and the whole of its memory as one row for each row of the matrix.
@@ -57,16 +52,7 @@ def put_on_device(matrix: Any, *, skip: int = 0) -> tuple[Any, Any]:
     return memory[:, : matrix.shape[1]], memory
 
 
-def check_product(
-    spec: KernelSpec,
-    shape: Shape,
-    cache_dir: Path,
-    *,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    padding: int = 0,
-    skip: int = 0,
-) -> Any:
+def check_product(spec, shape, cache_dir, *, alpha=1.0, beta=0.0, padding=0, skip=0):
     """Multiply poisoned and padded matrices, and compare with the reference; returns C."""
     import cupy
 
@@ -76,18 +62,12 @@ def check_product(
     c = make_output(m, n, spec.dtype, leading_dimension=n + padding)
     if beta != 0:
         c[...] = make_matrix(m, n, spec.dtype, 3)
+    (device_a, _), (device_b, _) = put_on_device(a, skip=skip), put_on_device(b, skip=skip)
     device_c, memory = put_on_device(c, skip=skip)
-    multiply_on_device(
-        spec,
-        put_on_device(a, skip=skip)[0],
-        put_on_device(b, skip=skip)[0],
-        device_c,
-        alpha=alpha,
-        beta=beta,
-        cache_dir=cache_dir,
-    )
+    factors = {"alpha": alpha, "beta": beta}
+    multiply_on_device(spec, device_a, device_b, device_c, **factors, cache_dir=cache_dir)
     out = cupy.asnumpy(memory)
-    assert_product(out[:, :n], a, b, c, alpha=alpha, beta=beta)
+    assert_product(out[:, :n], a, b, c, **factors)
     assert is_poison(out[:, n:]).all(), "padding between the rows of C was written"
     assert is_poison(padding_of(c)).all()
     return out[:, :n]
@@ -99,9 +79,7 @@ def check_product(
     most_blocks=st.integers(125, 1000),
     spec=st.sampled_from(OURS),
 )
-def test_grids_cover_every_row_once_within_the_limit(
-    rows: int, columns: int, most_blocks: int, spec: KernelSpec
-) -> None:
+def test_grids_cover_every_row_once_within_the_limit(rows, columns, most_blocks, spec):
     done = 0
     for first, taken, blocks in divide_grid(spec, rows, columns, most_blocks):
         assert first == done
@@ -112,16 +90,14 @@ def test_grids_cover_every_row_once_within_the_limit(
     assert done == rows
 
 
-def test_a_row_of_tiles_larger_than_a_grid_is_refused() -> None:
+def test_a_row_of_tiles_larger_than_a_grid_is_refused():
     with pytest.raises(OperandError, match=r"C has 101 columns; .* at most 96"):
         list(divide_grid(SIMPLE, 1, 101, most_blocks=3))
 
 
 @pytest.mark.gpu
 @with_specs(SPECS)
-def test_ragged_products_are_right_and_leave_padding_alone(
-    spec: KernelSpec, kernel_cache: Path
-) -> None:
+def test_ragged_products_are_right_and_leave_padding_alone(spec, kernel_cache):
     for shape in list_shapes(spec):
         for padding in (0, 4, 5):
             check_product(spec, shape, kernel_cache, padding=padding)
@@ -129,7 +105,7 @@ def test_ragged_products_are_right_and_leave_padding_alone(
 
 @pytest.mark.gpu
 @with_specs(SPECS)
-def test_operands_need_no_alignment(spec: KernelSpec, kernel_cache: Path) -> None:
+def test_operands_need_no_alignment(spec, kernel_cache):
     for shape in list_shapes(spec):
         check_product(spec, shape, kernel_cache, skip=1, padding=8)
 
@@ -137,9 +113,7 @@ def test_operands_need_no_alignment(spec: KernelSpec, kernel_cache: Path) -> Non
 @pytest.mark.gpu
 @with_specs(SPECS)
 @pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (-2.5, 0), (0.5, -3), (0, 2), (0, 0)])
-def test_factors_scale_the_product_and_the_old_c(
-    spec: KernelSpec, alpha: float, beta: float, kernel_cache: Path
-) -> None:
+def test_factors_scale_the_product_and_the_old_c(spec, alpha, beta, kernel_cache):
     for shape in list_shapes(spec):
         for padding in (0, 3):
             check_product(spec, shape, kernel_cache, alpha=alpha, beta=beta, padding=padding)
@@ -147,7 +121,7 @@ def test_factors_scale_the_product_and_the_old_c(
 
 @pytest.mark.gpu
 @with_specs(SPECS)
-def test_zero_alpha_ignores_nan_in_a_and_b(spec: KernelSpec, kernel_cache: Path) -> None:
+def test_zero_alpha_ignores_nan_in_a_and_b(spec, kernel_cache):
     import cupy
 
     a, b = cupy.full((5, 7), np.nan, spec.dtype), cupy.full((7, 9), np.nan, spec.dtype)
@@ -158,9 +132,7 @@ def test_zero_alpha_ignores_nan_in_a_and_b(spec: KernelSpec, kernel_cache: Path)
 
 @pytest.mark.gpu
 @with_specs(SPECS)
-def test_a_larger_product_is_right_and_the_same_every_time(
-    spec: KernelSpec, kernel_cache: Path
-) -> None:
+def test_a_larger_product_is_right_and_the_same_every_time(spec, kernel_cache):
     first = check_product(spec, (523, 1031, 2053), kernel_cache)
     for _ in range(3):
         np.testing.assert_array_equal(check_product(spec, (523, 1031, 2053), kernel_cache), first)
@@ -168,9 +140,7 @@ def test_a_larger_product_is_right_and_the_same_every_time(
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_all_kernels_that_sum_in_the_order_of_k_agree_in_every_bit(
-    dtype: str, kernel_cache: Path
-) -> None:
+def test_all_kernels_that_sum_in_the_order_of_k_agree_in_every_bit(dtype, kernel_cache):
     strict = [s for s in OURS if s.dtype == dtype and s.name != "tensor"]
     # K is too short for a kernel that splits its tail along K to do so.
     products = [check_product(spec, (259, 131, 125), kernel_cache) for spec in strict]
@@ -180,16 +150,14 @@ def test_all_kernels_that_sum_in_the_order_of_k_agree_in_every_bit(
 
 @pytest.mark.gpu
 @with_specs(NAMED)
-def test_a_product_larger_than_a_grid_takes_several(
-    spec: KernelSpec, kernel_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_product_larger_than_a_grid_takes_several(spec, kernel_cache, monkeypatch):
     monkeypatch.setattr(launch, "divide_grid", partial(divide_grid, most_blocks=3))
     check_product(spec, (11 * spec.tile.m + 1, spec.tile.n + 1, 7), kernel_cache, beta=1, padding=4)
 
 
 @pytest.mark.gpu
 @with_specs([*NAMED, find_kernel("bulk", "float32"), find_kernel("cublas", "float32")])
-def test_offsets_beyond_two_to_the_31_are_right(spec: KernelSpec, kernel_cache: Path) -> None:
+def test_offsets_beyond_two_to_the_31_are_right(spec, kernel_cache):
     import cupy
 
     if list_devices()[0].memory_bytes < 12 * 2**30:
@@ -206,32 +174,24 @@ def test_offsets_beyond_two_to_the_31_are_right(spec: KernelSpec, kernel_cache: 
 
 @pytest.mark.gpu
 @with_specs([spec for spec in SPECS if spec.dtype not in ("float16", "bfloat16")])
-def test_denormals_are_kept(spec: KernelSpec, kernel_cache: Path) -> None:
-    import cupy
-
+def test_denormals_are_kept(spec, kernel_cache):
     small = np.sqrt(np.finfo(spec.dtype).smallest_subnormal) * 64
-    a = cupy.full((3, 1), small, spec.dtype)
-    b = cupy.full((1, 5), small, spec.dtype)
-    c = cupy.empty((3, 5), spec.dtype)
-    multiply_on_device(spec, a, b, c, cache_dir=kernel_cache)
-    np.testing.assert_array_equal(cupy.asnumpy(c), cupy.asnumpy(a) * cupy.asnumpy(b))
+    a, b = np.full((3, 1), small, spec.dtype), np.full((1, 5), small, spec.dtype)
+    c = multiply(spec, a, b, kernel_cache)
+    np.testing.assert_array_equal(c, a * b)
     assert 0 < float(c[0, 0].real) < np.finfo(spec.dtype).tiny
 
 
 @pytest.mark.gpu
-def test_cublas_in_float32_is_not_tf32(kernel_cache: Path) -> None:
-    import cupy
-
+def test_cublas_in_float32_is_not_tf32(kernel_cache):
     a, b = make_matrix(512, 1, "float32", 1), make_matrix(1, 512, "float32", 2)
-    c = cupy.empty((512, 512), np.float32)
-    cublas = find_kernel("cublas", "float32")
-    multiply_on_device(cublas, cupy.asarray(a), cupy.asarray(b), c, cache_dir=kernel_cache)
-    np.testing.assert_array_equal(cupy.asnumpy(c), a * b)
+    product = multiply(find_kernel("cublas", "float32"), a, b, kernel_cache)
+    np.testing.assert_array_equal(product, a * b)
 
 
 @pytest.mark.gpu
 @with_specs([find_kernel(name, "float32") for name in ("register", "bulk", "cublas")])
-def test_a_launch_waits_for_its_stream(spec: KernelSpec, kernel_cache: Path) -> None:
+def test_a_launch_waits_for_its_stream(spec, kernel_cache):
     import cupy
 
     a, b = make_matrix(1024, 1024, "float32", 1), make_matrix(1024, 1024, "float32", 2)
@@ -248,9 +208,7 @@ def test_a_launch_waits_for_its_stream(spec: KernelSpec, kernel_cache: Path) -> 
 
 
 @pytest.mark.gpu
-def test_the_unused_stride_of_a_single_row_or_column_may_be_anything(
-    kernel_cache: Path,
-) -> None:
+def test_the_unused_stride_of_a_single_row_or_column_may_be_anything(kernel_cache):
     import cupy
 
     a, b = make_matrix(3, 1, "float32", 1), make_matrix(1, 5, "float32", 2)

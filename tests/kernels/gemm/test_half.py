@@ -2,7 +2,6 @@
 
 import re
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,14 +10,13 @@ from hypothesis import strategies as st
 
 from tests.environment import MEASURED_ARCHITECTURE
 from tests.kernels.machine_code import disassemble
-from tests.kernels.specs import needs
+from tests.kernels.specs import multiply, needs
 from tests.matrices import assert_product, make_matrix
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.compile import compile_kernel
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.gemm.dispatch import multiply_on_device
 from wavetrim.kernels.gemm.half import count_blocks
-from wavetrim.kernels.spec import KernelSpec
 
 TENSOR = find_kernel("tensor", "float16")
 needs_tensor = needs(TENSOR)
@@ -32,9 +30,7 @@ with_specs = partial(
 
 @with_specs()
 @given(tiles=st.integers(1, 100_000), sms=st.integers(2, 200))
-def test_blocks_are_the_fewest_whole_clusters_that_need_no_more_waves(
-    spec: KernelSpec, tiles: int, sms: int
-) -> None:
+def test_blocks_are_the_fewest_whole_clusters_that_need_no_more_waves(spec, tiles, sms):
     cluster, blocks = spec.sms_quantum, count_blocks(spec, tiles, sms)
     most = sms - sms % cluster
     assert 0 < blocks <= most
@@ -46,9 +42,7 @@ def test_blocks_are_the_fewest_whole_clusters_that_need_no_more_waves(
 
 @pytest.mark.slow
 @with_specs()
-def test_warpgroups_multiply_both_types_and_wait_once_a_stage(
-    spec: KernelSpec, kernel_cache: Path
-) -> None:
+def test_warpgroups_multiply_both_types_and_wait_once_a_stage(spec, kernel_cache):
     shown = {"float16": ".F32", "bfloat16": ".F32.BF16"}[spec.dtype]
     text = disassemble(compile_kernel(spec, MEASURED_ARCHITECTURE, kernel_cache).path)
     assert "SETMAXREG" in text
@@ -60,22 +54,16 @@ def test_warpgroups_multiply_both_types_and_wait_once_a_stage(
 @pytest.mark.gpu
 @needs_tensor
 @with_specs()
-def test_any_number_of_multiprocessors_gives_the_same_bits(
-    spec: KernelSpec, kernel_cache: Path
-) -> None:
+def test_any_number_of_multiprocessors_gives_the_same_bits(spec, kernel_cache):
     """Odd numbers of tiles, also where the tiles of a cluster lie in different columns."""
-    import cupy
-
     count = list_devices()[0].sm_count
     for rows, columns, k in ((1, 1, 1), (3, 5, 65), (9, 3, 200), (17, 7, 64), (8, 20, 700)):
         shape = rows * spec.tile.m - 3, columns * spec.tile.n - 5
         a, b = make_matrix(shape[0], k, spec.dtype, 1), make_matrix(k, shape[1], spec.dtype, 2)
-        operands = cupy.asarray(a), cupy.asarray(b)
-        products = []
-        for sms in (None, spec.sms_quantum, 7, 31, count):
-            c = cupy.full(shape, np.nan, spec.dtype)
-            multiply_on_device(spec, *operands, c, sms=sms, cache_dir=kernel_cache)
-            products.append(cupy.asnumpy(c))
+        products = [
+            multiply(spec, a, b, kernel_cache, sms=sms)
+            for sms in (None, spec.sms_quantum, 7, 31, count)
+        ]
         assert_product(products[0], a, b)
         for product in products[1:]:
             np.testing.assert_array_equal(product, products[0])
@@ -85,17 +73,13 @@ def test_any_number_of_multiprocessors_gives_the_same_bits(
 @needs_tensor
 @with_specs()
 @pytest.mark.parametrize("k", [100, 4096, 65_536])
-def test_errors_are_those_of_cublas(spec: KernelSpec, k: int, kernel_cache: Path) -> None:
-    import cupy
-
+def test_errors_are_those_of_cublas(spec, k, kernel_cache):
     a, b = make_matrix(200, k, spec.dtype, 1), make_matrix(k, 300, spec.dtype, 2)
     exact = a.astype(np.float64) @ b.astype(np.float64)
-    errors = []
-    for one in (spec, find_kernel("cublas", spec.dtype)):
-        c = cupy.empty(exact.shape, spec.dtype)
-        multiply_on_device(one, cupy.asarray(a), cupy.asarray(b), c, cache_dir=kernel_cache)
-        errors.append(np.abs(cupy.asnumpy(c).astype(np.float64) - exact))
-    ours, theirs = errors
+    ours, theirs = (
+        np.abs(multiply(one, a, b, kernel_cache).astype(np.float64) - exact)
+        for one in (spec, find_kernel("cublas", spec.dtype))
+    )
     assert ours.max() <= 1.2 * theirs.max()
     # cuBLAS may divide K among blocks, and shorter sums are a little more exact: 7% at the last K.
     assert np.sqrt((ours**2).mean()) <= 1.1 * np.sqrt((theirs**2).mean())
@@ -104,7 +88,7 @@ def test_errors_are_those_of_cublas(spec: KernelSpec, k: int, kernel_cache: Path
 @pytest.mark.gpu
 @pytest.mark.parametrize("k", [600, 4096])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_cublas_sums_in_float32(dtype: str, k: int, kernel_cache: Path) -> None:
+def test_cublas_sums_in_float32(dtype, k, kernel_cache):
     """Each element is rounded once, also after CuPy has used the same handle."""
     import cupy
 
@@ -125,7 +109,7 @@ def test_cublas_sums_in_float32(dtype: str, k: int, kernel_cache: Path) -> None:
 @pytest.mark.gpu
 @needs_tensor
 @with_specs()
-def test_sums_that_the_type_cannot_hold_are_infinite(spec: KernelSpec, kernel_cache: Path) -> None:
+def test_sums_that_the_type_cannot_hold_are_infinite(spec, kernel_cache):
     """Sums of float16 end at 65,504; those of bfloat16 where those of float32 do."""
     import cupy
 
@@ -142,13 +126,9 @@ def test_sums_that_the_type_cannot_hold_are_infinite(spec: KernelSpec, kernel_ca
 @pytest.mark.gpu
 @needs_tensor
 @pytest.mark.parametrize("tile", [str(spec.tile) for spec in SPECS if spec.dtype == "bfloat16"])
-def test_bfloat16_has_the_range_of_float32(tile: str, kernel_cache: Path) -> None:
+def test_bfloat16_has_the_range_of_float32(tile, kernel_cache):
     """A kernel that read its bits as float16 would give infinities and NaN."""
-    import cupy
-
     spec = find_kernel("tensor", "bfloat16", tile)
     a, b = make_matrix(131, 77, "bfloat16", 1), make_matrix(77, 257, "bfloat16", 2)
     a, b = (a * 2.0**60).astype(a.dtype), (b * 2.0**-70).astype(b.dtype)
-    c = cupy.full((131, 257), np.nan, "bfloat16")
-    multiply_on_device(spec, cupy.asarray(a), cupy.asarray(b), c, cache_dir=kernel_cache)
-    assert_product(cupy.asnumpy(c), a, b)
+    assert_product(multiply(spec, a, b, kernel_cache), a, b)

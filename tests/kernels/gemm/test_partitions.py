@@ -3,13 +3,12 @@
 import statistics
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.kernels.specs import multiply
-from tests.matrices import Array, assert_product, make_matrix
+from tests.matrices import assert_product, make_matrix
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.dispatch import multiply_on_device
@@ -26,9 +25,7 @@ CUBLAS = {
 
 @pytest.mark.parametrize("dtype", list(CUBLAS))
 @pytest.mark.parametrize("shape", [(1, 1, 1), (300, 200, 500), (333, 1021, 257)], ids=str)
-def test_a_held_product_is_right_and_has_the_same_bits_again(
-    shape: tuple[int, int, int], dtype: str, kernel_cache: Path
-) -> None:
+def test_a_held_product_is_right_and_has_the_same_bits_again(shape, dtype, kernel_cache):
     m, n, k = shape
     a, b = make_matrix(m, k, dtype, 1), make_matrix(k, n, dtype, 2)
     for sms in (8, 13, 64, count_sms() - 1, count_sms(), None):
@@ -39,18 +36,14 @@ def test_a_held_product_is_right_and_has_the_same_bits_again(
 
 
 @pytest.mark.parametrize("sms", [1, 5, 7])
-def test_fewer_multiprocessors_than_a_partition_has_are_refused(
-    sms: int, kernel_cache: Path
-) -> None:
+def test_fewer_multiprocessors_than_a_partition_has_are_refused(sms, kernel_cache):
     a = make_matrix(8, 8, "float32", 1)
     message = rf"sms is {sms}; cublas .* can be limited to at least 8 multiprocessors"
     with pytest.raises(OperandError, match=message):
         multiply(CUBLAS["float32"], a, a, kernel_cache, sms=sms)
 
 
-def test_a_held_product_keeps_its_place_on_its_stream(
-    kernel_cache: Path,
-) -> None:
+def test_a_held_product_keeps_its_place_on_its_stream(kernel_cache):
     import cupy
 
     size = 1024
@@ -69,12 +62,12 @@ def test_a_held_product_keeps_its_place_on_its_stream(
         assert (cupy.asnumpy(doubled) == 2 * size).all()
 
 
-def test_threads_share_a_partition(kernel_cache: Path) -> None:
+def test_threads_share_a_partition(kernel_cache):
     import cupy
 
     a, b = make_matrix(700, 300, "float64", 1), make_matrix(300, 500, "float64", 2)
 
-    def work(sms: int) -> Array:
+    def work(sms):
         with cupy.cuda.Stream(non_blocking=True):
             return multiply(CUBLAS["float64"], a, b, kernel_cache, sms=sms)
 
@@ -83,7 +76,7 @@ def test_threads_share_a_partition(kernel_cache: Path) -> None:
             assert_product(product, a, b)
 
 
-def test_a_kernel_launched_after_a_held_product_has_all_multiprocessors(kernel_cache: Path) -> None:
+def test_a_kernel_launched_after_a_held_product_has_all_multiprocessors(kernel_cache):
     a = make_matrix(4096, 4096, "float32", 1)
     product = DeviceProduct(a, a, device_index=0, cache_dir=kernel_cache)
     measure = partial(product.time_launches, CUBLAS["float32"], 5)

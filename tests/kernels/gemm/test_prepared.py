@@ -1,8 +1,5 @@
 """Prepared launches: their arguments and calls, and products that reuse them."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -12,9 +9,7 @@ from tests.matrices import assert_product, make_matrix, make_output, pin_copy
 from tests.rates import RATES, plan_steps
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.device import list_devices
-from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.schedule.panels import PanelProblem
-from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.pinned import lock_matrix
 
 KERNELS = [
@@ -34,9 +29,7 @@ needs_bulk = needs(BULK)
 BULK_PANELS = {"tile_m": BULK.tile.m, "tile_n": BULK.tile.n, "tile_k": BULK.tile.k}
 
 
-def multiply(
-    pipeline: GpuPipeline, spec: KernelSpec, shape: tuple[int, int, int], seed: int, **options: Any
-) -> None:
+def multiply(pipeline, spec, shape, seed, **options):
     """One product of page-locked operands that the seed decides, against its reference."""
     m, n, k = shape
     a, b = make_matrix(m, k, spec.dtype, seed), make_matrix(k, n, spec.dtype, seed + 1)
@@ -49,9 +42,7 @@ def multiply(
 
 @pytest.mark.gpu
 @with_kernels
-def test_a_cached_plan_uses_the_operands_and_factors_of_each_product(
-    pipeline: GpuPipeline, spec: KernelSpec
-) -> None:
+def test_a_cached_plan_uses_the_operands_and_factors_of_each_product(pipeline, spec):
     shape = 1500, 700, 900
     for seed, factors in enumerate(((1, 0), (1, 0), (-2.5, 0), (0.5, 1.5), (1, 0), (0.5, 1.5))):
         alpha, beta = factors
@@ -60,24 +51,17 @@ def test_a_cached_plan_uses_the_operands_and_factors_of_each_product(
 
 @pytest.mark.gpu
 @with_kernels
-def test_other_plans_and_larger_buffers_in_between_change_nothing(
-    kernel_cache: Path, spec: KernelSpec
-) -> None:
-    pipeline = GpuPipeline(cache_dir=kernel_cache)
-    try:
-        small, other, large = (700, 300, 500), (333, 409, 1021), (3000, 2500, 800)
-        for seed, shape in enumerate((small, other, small, large, small, other, large)):
-            multiply(pipeline, spec, shape, seed)
-    finally:
-        pipeline.close()
+def test_other_plans_and_larger_buffers_in_between_change_nothing(open_pipeline, spec):
+    pipeline = open_pipeline()
+    small, other, large = (700, 300, 500), (333, 409, 1021), (3000, 2500, 800)
+    for seed, shape in enumerate((small, other, small, large, small, other, large)):
+        multiply(pipeline, spec, shape, seed)
 
 
 @pytest.mark.gpu
 @with_kernels
 @pytest.mark.parametrize("shape", [(900, 5, 300), (900, 300, 7)], ids=str)
-def test_cached_launches_of_rows_too_short_to_be_aligned_are_right(
-    pipeline: GpuPipeline, spec: KernelSpec, shape: tuple[int, int, int]
-) -> None:
+def test_cached_launches_of_rows_too_short_to_be_aligned_are_right(pipeline, spec, shape):
     for seed in range(3):
         multiply(pipeline, spec, shape, seed)
 
@@ -85,30 +69,25 @@ def test_cached_launches_of_rows_too_short_to_be_aligned_are_right(
 @pytest.mark.gpu
 @needs_bulk
 @pytest.mark.parametrize("beta", [0.0, 0.5])
-def test_each_of_many_launches_finds_its_flags_cleared(kernel_cache: Path, beta: float) -> None:
+def test_each_of_many_launches_finds_its_flags_cleared(open_pipeline, beta):
     shape, limit = (197 * BULK.tile.m - 3, 256, 512), 3 << 19
     slots = list_devices()[0].sm_count
     problem = PanelProblem(*shape, 4, **BULK_PANELS, slots=slots, stream_k_tail=True)
     assert len(plan_steps(problem, RATES, limit).steps) > 128
-    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=limit)
-    try:
-        for seed in range(3):
-            multiply(pipeline, BULK, shape, seed, beta=beta)
-    finally:
-        pipeline.close()
+    pipeline = open_pipeline(gpu_memory_bytes=limit)
+    for seed in range(3):
+        multiply(pipeline, BULK, shape, seed, beta=beta)
 
 
 @pytest.mark.gpu
 @needs_bulk
-def test_without_memory_for_partial_sums_another_kernel_computes(
-    kernel_cache: Path,
-) -> None:
+def test_without_memory_for_partial_sums_another_kernel_computes(open_pipeline):
     import cupy
 
     shape = 130, 250, 3000  # few tiles and a long K: they are shared
     pool = cupy.get_default_memory_pool()
     pool.free_all_blocks()
-    pipeline = GpuPipeline(cache_dir=kernel_cache)
+    pipeline = open_pipeline()
     try:
         pool.set_limit(size=max(1, pool.total_bytes()))
         multiply(pipeline, BULK, shape, 1)
@@ -117,11 +96,10 @@ def test_without_memory_for_partial_sums_another_kernel_computes(
             multiply(pipeline, BULK, shape, seed)
     finally:
         pool.set_limit(size=0)
-        pipeline.close()
 
 
 @pytest.mark.gpu
-def test_memory_that_is_no_longer_page_locked_is_staged(pipeline: GpuPipeline) -> None:
+def test_memory_that_is_no_longer_page_locked_is_staged(pipeline):
     spec = find_kernel("register", "float32")
     a, b = make_matrix(900, 400, "float32", 1), make_matrix(400, 500, "float32", 2)
     for _ in range(2):

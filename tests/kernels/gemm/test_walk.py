@@ -1,8 +1,7 @@
 """The order in which bulk's blocks walk over tiles; the kernel's own source, run on the host."""
 
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
@@ -14,25 +13,11 @@ from wavetrim.kernels.gemm.tails import divide_tiles
 pytestmark = pytest.mark.needs("c++")
 
 
-@dataclass(frozen=True)
-class Case:
-    tiles: int
-    shared_tiles: int
-    steps_k: int
-    workers: int
+Case = namedtuple("Case", "tiles shared_tiles steps_k workers")
+Item = namedtuple("Item", "worker tile first steps contributes waits_for")
 
 
-@dataclass(frozen=True)
-class Item:
-    worker: int
-    tile: int
-    first: int
-    steps: int
-    contributes: bool
-    waits_for: tuple[int, ...]
-
-
-def draw_cases() -> Iterator[Case]:
+def draw_cases():
     """Divisions as of launches on 1…140 multiprocessors, and others."""
     yield Case(4096, 4, 16, 132)  # 8192x8192x256 in tiles of 128x128: fewer steps than workers
     generator = np.random.default_rng(0)
@@ -44,23 +29,23 @@ def draw_cases() -> Iterator[Case]:
 
 
 @pytest.fixture(scope="module")
-def walks(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Case, list[Item]]]:
+def walks(tmp_path_factory):
     program = tmp_path_factory.mktemp("walk") / "walk"
     source, include = Path(__file__).with_name("walk_driver.cpp"), ROOT / "kernels" / "cuda"
     subprocess.run(["c++", "-std=c++17", f"-I{include}", "-o", program, source], check=True)
     cases = list(draw_cases())
-    lines = "".join(f"{c.tiles} {c.shared_tiles} {c.steps_k} {c.workers}\n" for c in cases)
+    lines = "".join(" ".join(map(str, case)) + "\n" for case in cases)
     answer = subprocess.run([program], input=lines, capture_output=True, text=True, check=True)
     blocks = answer.stdout.split("\n\n")
     return [(case, read_items(block)) for case, block in zip(cases, blocks, strict=False)]
 
 
-def read_items(text: str) -> list[Item]:
+def read_items(text):
     rows = [[int(word) for word in line.split()] for line in text.splitlines() if line]
     return [Item(*row[:4], bool(row[4]), tuple(row[5:])) for row in rows]
 
 
-def test_every_step_of_every_tile_is_computed_once(walks: list[tuple[Case, list[Item]]]) -> None:
+def test_every_step_of_every_tile_is_computed_once(walks):
     for case, items in walks:
         counts = np.zeros((case.tiles, case.steps_k), int)
         for item in items:
@@ -69,33 +54,27 @@ def test_every_step_of_every_tile_is_computed_once(walks: list[tuple[Case, list[
         assert (counts == 1).all(), case
 
 
-def test_owners_wait_for_exactly_the_workers_that_contribute(
-    walks: list[tuple[Case, list[Item]]],
-) -> None:
+def test_owners_wait_for_exactly_the_workers_that_contribute(walks):
     for case, items in walks:
         contributions = {(item.worker, item.tile) for item in items if item.contributes}
         awaited = {(other, item.tile) for item in items for other in item.waits_for}
         assert awaited == contributions, case
 
 
-def test_a_worker_contributes_at_most_once_and_first(
-    walks: list[tuple[Case, list[Item]]],
-) -> None:
+def test_a_worker_contributes_at_most_once_and_first(walks):
     for case, items in walks:
         for worker in range(case.workers):
             own = [item.contributes for item in items if item.worker == worker]
             assert not any(own[1:]), case
 
 
-def test_owners_wait_only_for_workers_that_start_no_later(
-    walks: list[tuple[Case, list[Item]]],
-) -> None:
+def test_owners_wait_only_for_workers_that_start_no_later(walks):
     assert all(
         other < item.worker for _, items in walks for item in items for other in item.waits_for
     )
 
 
-def test_workers_have_even_shares(walks: list[tuple[Case, list[Item]]]) -> None:
+def test_workers_have_even_shares(walks):
     for case, items in walks:
         shares = [0] * case.workers
         for item in items:

@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from tests.kernels.schedule.plans import budgets, build_problems, cuts, problems
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Command, CommandKind
-from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed
+from wavetrim.kernels.pipeline.command_buffer import Timed
 from wavetrim.kernels.pipeline.commands import Recorder
 from wavetrim.kernels.pipeline.exchange import assign_ranks
-from wavetrim.kernels.pipeline.prepared_steps import StepLayout, lay_out_steps
+from wavetrim.kernels.pipeline.prepared_steps import lay_out_steps
 from wavetrim.kernels.schedule.buffers import pitch_items
-from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.schedule.steps import cut_steps
 
 TYPES = {4: np.float32, 8: np.float64}  # exact for small integers
@@ -35,42 +33,40 @@ class StepCall:
     number: int
 
     @property
-    def command(self) -> Command:
+    def command(self):
         return Command(CommandKind.LAUNCH, (self.number,))
 
-    def enqueue(self, stream: int) -> None:
+    def enqueue(self, stream):
         raise AssertionError(f"submitted as a command, not to {stream}")
 
 
 class Device:
     """Carries out commands on host memory: each queue in order, the queues in any order."""
 
-    def __init__(
-        self, steps: tuple[StepLayout, ...], hosts: list[NDArray[Any]], *, reads_c: bool = False
-    ) -> None:
+    def __init__(self, steps, hosts, *, reads_c=False):
         self._steps, self._hosts, self._reads_c = steps, hosts, reads_c
         self._queues: list[list[Any]] = [[], [], [], []]
         self.peers = [self]
         self.recorded: set[int] = set()
 
-    def enqueue(self, buffer: CommandBuffer) -> None:
+    def enqueue(self, buffer):
         """Enqueue all commands."""
         for kind, queue, *words in buffer.commands.tolist():
             self._queues[queue].append((kind, words))
 
-    def list_ready(self) -> list[list[Any]]:
+    def list_ready(self):
         """The queues whose next command can be carried out; none if all commands have been."""
         left = [queue for queue in self._queues if queue]
         ready = [queue for queue in left if self._is_ready(*queue[0])]
         assert ready or not left or len(self.peers) > 1, "an event is awaited that never comes"
         return ready
 
-    def _is_ready(self, kind: int, words: list[int]) -> bool:
+    def _is_ready(self, kind, words):
         if kind == CommandKind.WAIT_FOR_PEER:
             return words[1] in self.peers[words[0]].recorded
         return kind != CommandKind.WAIT or words[0] in self.recorded
 
-    def carry_out(self, kind: int, words: list[int]) -> None:
+    def carry_out(self, kind, words):
         """Carry out a command."""
         if kind == CommandKind.RECORD:
             self.recorded.add(words[0])
@@ -97,7 +93,7 @@ class Device:
             else:
                 part[...] = device
 
-    def view(self, place: Layout) -> NDArray[Any]:
+    def view(self, place):
         """A matrix on the device."""
         size = (place.rows - 1) * place.leading_dimension + place.columns
         memory = (c_byte * (size * place.item_bytes)).from_address(place.pointer)
@@ -106,14 +102,14 @@ class Device:
         return np.lib.stride_tricks.as_strided(items, (place.rows, place.columns), strides)
 
 
-def carry_out_all(devices: list[Device], order: random.Random) -> None:
+def carry_out_all(devices, order):
     """Carry out all commands of all GPUs, in any order that their queues and events allow."""
     while ready := [(one, queue) for one in devices for queue in one.list_ready()]:
         device, queue = order.choice(ready)
         device.carry_out(*queue.pop(0))
 
 
-def draw_problem(problem: PanelProblem, seed: int) -> tuple[PanelProblem, NDArray[Any], ...]:
+def draw_problem(problem, seed):
     """Small integers as A and B of a problem, whose elements have a type of NumPy; and a C."""
     problem = replace(problem, item_bytes=max(4, problem.item_bytes))
     generator, dtype = np.random.default_rng(seed), TYPES[problem.item_bytes]
@@ -193,14 +189,14 @@ def test_gpus_that_exchange_b_give_the_product_in_every_order(problem, cut, gpus
     check_batches(buffers)
 
 
-def count_bytes_of_b(buffer: CommandBuffer) -> int:
+def count_bytes_of_b(buffer):
     """The bytes of B that cross the link of a GPU."""
     is_b = (buffer.commands[:, 0] == CommandKind.COPY_IN) & (buffer.commands[:, 2] == 1)
     rows, row_bytes = buffer.commands[is_b, 5], buffer.commands[is_b, 6]
     return int(rows @ row_bytes)
 
 
-def check_batches(buffers: list[CommandBuffer]) -> None:
+def check_batches(buffers):
     """Each event of another GPU is recorded before its wait, if a batch of each is enqueued."""
     recorded = set()
     batches = [

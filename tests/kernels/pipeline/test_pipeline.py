@@ -1,22 +1,19 @@
 """The pipeline on a GPU: every layout, factor and memory limit against float64 references."""
 
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.kernels.products import compute
 from tests.kernels.specs import SPECS
-from tests.matrices import Array, assert_product, make_matrix, make_output, padding_of, pin_copy
+from tests.matrices import assert_product, make_matrix, make_output, padding_of, pin_copy
 from tests.rates import RATES, find_cut, plan_steps
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import PipelineCancelled
 from wavetrim.kernels.pipeline.host_product import GpuHooks, HostProduct
-from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.team import Team, TeamPart
 from wavetrim.kernels.schedule.panels import Cut, PanelProblem
-from wavetrim.kernels.spec import KernelSpec
 
 pytestmark = pytest.mark.gpu
 
@@ -28,18 +25,11 @@ SHAPES = [
     (333, 409, 1021),
     (1031, 769, 257),
 ]
-HALVES = [
-    spec
-    for spec in (find_kernel("tensor", dtype) for dtype in ("float16", "bfloat16"))
-    if spec in SPECS
-]
+TENSORS = [find_kernel("tensor", dtype) for dtype in ("float16", "bfloat16")]
+HALVES = [spec for spec in TENSORS if spec in SPECS]
 KERNELS = [
-    find_kernel("cublas", "float32"),
-    find_kernel("cublas", "float64"),
-    find_kernel("cublas", "float16"),
-    find_kernel("cublas", "bfloat16"),
-    find_kernel("cublas", "complex64"),
-    find_kernel("cublas", "complex128"),
+    *(find_kernel("cublas", dtype) for dtype in ("float32", "float64", "float16", "bfloat16")),
+    *(find_kernel("cublas", dtype) for dtype in ("complex64", "complex128")),
     find_kernel("register", "float32"),
     find_kernel("shared", "float64"),
 ]
@@ -47,15 +37,13 @@ STREAMING = {"rows": 12 << 20, "columns": 3 << 20, "depth": 700 << 10}
 """Memory limits under which 1100 × 900 × 1000 of float32 streams in different ways."""
 
 
-def draw(m: int, n: int, k: int, dtype: str) -> tuple[Array, Array]:
+def draw(m, n, k, dtype):
     return make_matrix(m, k, dtype, 1), make_matrix(k, n, dtype, 2)
 
 
 @pytest.mark.parametrize("spec", [*KERNELS, *HALVES], ids=lambda spec: spec.label)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_ragged_products_agree_with_float64(
-    pipeline: GpuPipeline, spec: KernelSpec, shape: tuple[int, int, int]
-) -> None:
+def test_ragged_products_agree_with_float64(pipeline, spec, shape):
     m, n, k = shape
     a, b = draw(m, n, k, spec.dtype)
     c = make_output(m, n, spec.dtype)
@@ -66,9 +54,7 @@ def test_ragged_products_agree_with_float64(
 @pytest.mark.parametrize("spec", [*KERNELS[:6], *HALVES], ids=lambda spec: spec.label)
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("factors", [(1.0, 0.0), (-2.5, 0.0), (1.0, 1.0), (0.5, -3.0)], ids=str)
-def test_factors_and_layouts_give_the_reference_product(
-    pipeline: GpuPipeline, spec: KernelSpec, order: str, factors: tuple[float, float]
-) -> None:
+def test_factors_and_layouts_give_the_reference_product(pipeline, spec, order, factors):
     alpha, beta = factors
     layout = "F" if order == "F" else "C"
     a = make_matrix(611, 333, spec.dtype, 1, leading_dimension=700, order=layout)
@@ -82,7 +68,7 @@ def test_factors_and_layouts_give_the_reference_product(
     assert np.all(np.isnan(padding_of(c)))
 
 
-def test_strided_and_reversed_views_are_multiplied(pipeline: GpuPipeline) -> None:
+def test_strided_and_reversed_views_are_multiplied(pipeline):
     a, b = draw(600, 500, 400, "float32")
     c = make_output(600, 500, "float32")
     strided = np.repeat(a, 3, axis=1)[:, ::3]
@@ -92,9 +78,7 @@ def test_strided_and_reversed_views_are_multiplied(pipeline: GpuPipeline) -> Non
 
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 @pytest.mark.parametrize("way", STREAMING)
-def test_products_larger_than_the_memory_stream_through_it(
-    kernel_cache: Path, way: str, beta: float
-) -> None:
+def test_products_larger_than_the_memory_stream_through_it(open_pipeline, way, beta):
     spec, (m, n, k) = find_kernel("register", "float32", "64x64"), (1100, 900, 1000)
     limit = STREAMING[way]
     sizes = plan_steps(PanelProblem(m, n, k, 4, 64, 64, 16, 132), RATES, limit).buffers
@@ -102,16 +86,13 @@ def test_products_larger_than_the_memory_stream_through_it(
     assert cut[way]
     a, b = draw(m, n, k, "float32")
     before = make_matrix(m, n, "float32", 3)
-    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=limit)
-    try:
-        for _ in range(2):  # the second call finds the buffers in use before
-            c = before.copy() if beta else make_output(m, n, "float32")
-            rows: list[int] = []
-            compute(pipeline, spec, a, b, c, beta=beta, hooks=GpuHooks(rows.append))
-            assert_product(c, a, b, before, beta=beta)
-            assert sum(rows) == m
-    finally:
-        pipeline.close()
+    pipeline = open_pipeline(gpu_memory_bytes=limit)
+    for _ in range(2):  # the second call finds the buffers in use before
+        c = before.copy() if beta else make_output(m, n, "float32")
+        rows = []
+        compute(pipeline, spec, a, b, c, beta=beta, hooks=GpuHooks(rows.append))
+        assert_product(c, a, b, before, beta=beta)
+        assert sum(rows) == m
 
 
 @pytest.mark.parametrize("memory", ["pageable", "pinned"])
@@ -128,9 +109,7 @@ def test_products_larger_than_the_memory_stream_through_it(
     ],
     ids=str,
 )
-def test_a_first_panel_in_several_steps_is_right(
-    pipeline: GpuPipeline, shape: tuple[int, int, int], dtype: str, beta: float, memory: str
-) -> None:
+def test_a_first_panel_in_several_steps_is_right(pipeline, shape, dtype, beta, memory):
     m, n, k = shape
     spec = find_kernel("cublas", dtype)
     cut = Cut(first_rows=m // 2, panel_rows=256, depth=-(-k // 256) * 64)
@@ -139,7 +118,7 @@ def test_a_first_panel_in_several_steps_is_right(
     c = before.copy() if beta else make_output(m, n, dtype)
     if memory == "pinned":
         a, b, c = (pin_copy(one) for one in (a, b, c))
-    rows: list[int] = []
+    rows = []
     compute(pipeline, spec, a, b, c, cut, beta=beta, hooks=GpuHooks(rows.append))
     assert_product(c, a, b, before, beta=beta)
     assert sum(rows) == m
@@ -147,21 +126,18 @@ def test_a_first_panel_in_several_steps_is_right(
 
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 @pytest.mark.parametrize("timed", [False, True])
-def test_a_product_is_enqueued_at_once_and_awaited_later(
-    pipeline: GpuPipeline, *, timed: bool, beta: float
-) -> None:
+def test_a_product_is_enqueued_at_once_and_awaited_later(pipeline, *, timed, beta):
     spec, (m, n, k) = find_kernel("register", "float32", "64x64"), (3000, 900, 500)
     a, b = (pin_copy(one) for one in draw(m, n, k, "float32"))
     before = make_matrix(m, n, "float32", 3) if beta else None
     c = pin_copy(make_output(m, n, "float32") if before is None else before)
-    reported: list[int] = []
-    final: list[range] = []
+    reported = []
+    final = []
     team = Team([TeamPart(pipeline, range(m), range(n), find_cut(c, a))], exchanges=False)
     finish = team.enqueue(
         HostProduct(spec, a, b, c, alpha=1.0, beta=beta, timed=timed),
         hooks=[GpuHooks(reported.append, final.append)],
     )
-    assert finish is not None
     others = threading.Thread(target=pipeline.keep, args=("other", b))
     others.start()
     (timings,) = finish()
@@ -175,58 +151,45 @@ def test_a_product_is_enqueued_at_once_and_awaited_later(
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("beta", [1e-30, 1e30])
-def test_half_precision_is_scaled_by_factors_beyond_its_range(
-    pipeline: GpuPipeline, beta: float, dtype: str
-) -> None:
+def test_half_precision_is_scaled_by_factors_beyond_its_range(pipeline, beta, dtype):
     a, c = np.ones((1, 1), dtype), np.full((1, 1), np.inf, dtype)
     compute(pipeline, find_kernel("cublas", dtype), a, a.copy(), c, alpha=0.0, beta=beta)
     assert c.tolist() == [[np.inf]]
 
 
-def test_alpha_zero_reads_neither_a_nor_b(pipeline: GpuPipeline) -> None:
+def test_alpha_zero_reads_neither_a_nor_b(pipeline):
     a, c = make_output(64, 64, "float32"), np.ones((64, 64), np.float32)
-    told: list[object] = []
-    compute(
-        pipeline,
-        KERNELS[0],
-        a,
-        a.copy(),
-        c,
-        alpha=0.0,
-        beta=2.0,
-        hooks=GpuHooks(told.append, told.append),
-    )
+    told = []
+    hooks = GpuHooks(told.append, told.append)
+    compute(pipeline, KERNELS[0], a, a.copy(), c, alpha=0.0, beta=2.0, hooks=hooks)
     assert np.all(c == 2)
     assert told == [64, range(64)]
     compute(pipeline, KERNELS[0], a, a.copy(), c, alpha=0.0)
     assert np.all(c == 0)
 
 
-def test_a_cancelled_product_ends_early_and_the_pipeline_goes_on(kernel_cache: Path) -> None:
+def test_a_cancelled_product_ends_early_and_the_pipeline_goes_on(open_pipeline):
     spec = KERNELS[0]
     a, b = draw(4000, 3000, 2000, "float32")
-    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=32 << 20)
-    try:
-        rows: list[int] = []
-        with pytest.raises(PipelineCancelled):
-            compute(
-                pipeline,
-                *(spec, a, b, make_output(4000, 3000, "float32")),
-                hooks=GpuHooks(rows.append, cancelled=lambda: bool(rows)),
-            )
-        assert 0 < sum(rows) < 4000
-        c = make_output(4000, 3000, "float32")
-        compute(pipeline, spec, a, b, c)
-        assert_product(c[:200], a[:200], b)
-    finally:
-        pipeline.close()
+    pipeline = open_pipeline(gpu_memory_bytes=32 << 20)
+    rows = []
+    with pytest.raises(PipelineCancelled):
+        compute(
+            pipeline,
+            *(spec, a, b, make_output(4000, 3000, "float32")),
+            hooks=GpuHooks(rows.append, cancelled=lambda: bool(rows)),
+        )
+    assert 0 < sum(rows) < 4000
+    c = make_output(4000, 3000, "float32")
+    compute(pipeline, spec, a, b, c)
+    assert_product(c[:200], a[:200], b)
 
 
-def test_an_error_of_the_caller_leaves_the_pipeline_usable(pipeline: GpuPipeline) -> None:
+def test_an_error_of_the_caller_leaves_the_pipeline_usable(pipeline):
     a, b = draw(2500, 300, 200, "float32")
     c = make_output(2500, 300, "float32")
 
-    def fail(rows: int) -> None:
+    def fail(rows):
         raise LookupError("the caller's own error")
 
     with pytest.raises(LookupError, match="own error"):
@@ -235,13 +198,13 @@ def test_an_error_of_the_caller_leaves_the_pipeline_usable(pipeline: GpuPipeline
     assert_product(c, a, b)
 
 
-def test_panels_shrink_to_the_memory_that_others_leave_free(kernel_cache: Path) -> None:
+def test_panels_shrink_to_the_memory_that_others_leave_free(open_pipeline):
     import cupy
 
     a, b = draw(3000, 3000, 3000, "float32")
     c = make_output(3000, 3000, "float32")
-    pipeline = GpuPipeline(cache_dir=kernel_cache)
-    others: list[object] = []
+    pipeline = open_pipeline()
+    others = []
     try:
         compute(pipeline, KERNELS[0], a[:8], b[:, :8].copy(), c[:8, :8])  # loads modules
         others.append(cupy.cuda.Memory(cupy.cuda.runtime.memGetInfo()[0] - (160 << 20)))
@@ -249,13 +212,12 @@ def test_panels_shrink_to_the_memory_that_others_leave_free(kernel_cache: Path) 
         assert_product(c, a, b)
     finally:
         others.clear()  # or a traceback would keep the memory
-        pipeline.close()
 
 
-def test_concurrent_callers_take_turns(pipeline: GpuPipeline) -> None:
-    failures: list[BaseException] = []
+def test_concurrent_callers_take_turns(pipeline):
+    failures = []
 
-    def work(size: int) -> None:
+    def work(size):
         try:
             a, b = draw(size, size + 1, size + 2, "float32")
             for _ in range(5):
@@ -273,15 +235,13 @@ def test_concurrent_callers_take_turns(pipeline: GpuPipeline) -> None:
     assert failures == []
 
 
-def test_the_rows_of_a_small_pageable_product_are_final_when_reported(
-    pipeline: GpuPipeline,
-) -> None:
+def test_the_rows_of_a_small_pageable_product_are_final_when_reported(pipeline):
     a, b = draw(500, 300, 400, "float64")
     c = make_output(500, 300, "float64")
     expected = a @ b
-    told: list[range] = []
+    told = []
 
-    def check(rows: range) -> None:
+    def check(rows):
         assert np.allclose(c[rows.start : rows.stop], expected[rows.start : rows.stop])
         told.append(rows)
 
@@ -293,16 +253,13 @@ def test_the_rows_of_a_small_pageable_product_are_final_when_reported(
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_without_a_c_library_cuda_copies_pageable_memory(
-    kernel_cache: Path, monkeypatch: pytest.MonkeyPatch, order: str
-) -> None:
+def test_without_a_c_library_cuda_copies_pageable_memory(open_pipeline, monkeypatch, order):
     monkeypatch.setattr(
         "wavetrim.kernels.pipeline.pipeline.open_copiers", lambda *_args, **_names: None
     )
     monkeypatch.setattr("wavetrim.kernels.transfer.transfers._PACKED_BYTES", 1 << 20)  # in pieces
-    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=STREAMING["rows"])
+    pipeline = open_pipeline(gpu_memory_bytes=STREAMING["rows"])
     a, b = (np.asarray(matrix, order=order) for matrix in draw(1100, 900, 1000, "float32"))
     c = np.asarray(make_output(1100, 900, "float32"), order=order)
     compute(pipeline, find_kernel("cublas", "float32"), a, b, c)
     assert_product(c, a, b)
-    pipeline.close()

@@ -1,29 +1,24 @@
 """Resident operands: the least recently used leave first, and products are always right."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
 from tests.kernels.products import compute
-from tests.matrices import Array, assert_product, make_matrix, make_output, pin_copy
+from tests.matrices import assert_product, make_matrix, make_output, pin_copy
 from tests.rates import make_rates, plan_steps
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.gemm.operands import Layout
-from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.resident_cache import Resident, ResidentCache
-from wavetrim.kernels.schedule.panels import Cut, PanelProblem
-from wavetrim.kernels.spec import KernelSpec
+from wavetrim.kernels.schedule.panels import PanelProblem
 
 MIB = 1 << 20
 
 
-def make_resident(size_bytes: int = 4 * MIB) -> Resident:
+def make_resident(size_bytes=4 * MIB):
     return Resident(Layout(0, 1, size_bytes // 4, size_bytes // 4, 4), size_bytes, object())
 
 
-def keep_all(residents: ResidentCache, keys: str) -> None:
+def keep_all(residents, keys):
     """Keep residents of 4 MiB, in order."""
     for key in keys:
         residents.shrink(residents.limit_bytes - 4 * MIB)
@@ -53,7 +48,7 @@ def test_a_forgotten_resident_lives_on_for_its_user_only():
     assert (residents.size_bytes, residents.count().evictions) == (0, 0)
 
 
-def find_resident_cut(spec: KernelSpec, c: Array, a: Array) -> Cut:
+def find_resident_cut(spec, c, a):
     """How C = A·B is cut where B is resident."""
     tile, k = spec.tile, a.shape[1]
     problem = PanelProblem(
@@ -64,13 +59,11 @@ def find_resident_cut(spec: KernelSpec, c: Array, a: Array) -> Cut:
     return plan_steps(problem, make_rates(problem), 1 << 36).cut
 
 
-def lie_in(memory: str) -> Callable[[Array], Array]:
+def lie_in(memory):
     return pin_copy if memory == "pinned" else np.asarray
 
 
-def multiply_here(
-    pipeline: GpuPipeline, spec: KernelSpec, a: Array, b: Array, key: str, **how: Any
-) -> Array:
+def multiply_here(pipeline, spec, a, b, key, **how):
     """A·B with a resident B, while B in host memory is wrong."""
     assert key in pipeline.residents
     c = how.pop("c", None)
@@ -160,27 +153,24 @@ def test_a_forgotten_b_is_copied_in_again(pipeline):
 @pytest.mark.gpu
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 @pytest.mark.parametrize("limit", [16 * MIB, 6 * MIB])
-def test_residents_and_buffers_stay_within_the_memory_together(kernel_cache, limit, beta):
+def test_residents_and_buffers_stay_within_the_memory_together(open_pipeline, limit, beta):
     spec, (m, n, k) = find_kernel("register", "float32", "64x64"), (1100, 700, 600)
-    pipeline = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=limit, resident_share=0.5)
+    pipeline = open_pipeline(gpu_memory_bytes=limit, resident_share=0.5)
     operands = [make_matrix(k, n, "float32", seed) for seed in range(9)]
     a, before = make_matrix(m, k, "float32", 50), make_matrix(m, n, "float32", 51)
-    try:
-        for number in (*range(9), 0, 8):
-            b, key = operands[number], str(number)
-            assert pipeline.keep(key, b)
-            c = before.copy() if beta else make_output(m, n, "float32")
-            multiply_here(pipeline, spec, a, b, key, c=c, beta=beta)
-            assert_product(c, a, b, before, beta=beta)
-            assert pipeline.residents.size_bytes <= limit // 2
-            assert pipeline.residents.size_bytes + pipeline.memory.size_bytes <= limit
-        counts = pipeline.residents.count()
-        assert counts.evictions > 0
-        assert counts.fetches >= 10
-        assert not pipeline.keep("too large", make_matrix(3000, 700, "float32", 61))
-        wide_a, c = make_matrix(4000, k, "float32", 60), make_output(4000, n, "float32")
-        compute(pipeline, spec, wide_a, operands[3], c)  # buffers first
-        assert_product(c, wide_a, operands[3])
+    for number in (*range(9), 0, 8):
+        b, key = operands[number], str(number)
+        assert pipeline.keep(key, b)
+        c = before.copy() if beta else make_output(m, n, "float32")
+        multiply_here(pipeline, spec, a, b, key, c=c, beta=beta)
+        assert_product(c, a, b, before, beta=beta)
+        assert pipeline.residents.size_bytes <= limit // 2
         assert pipeline.residents.size_bytes + pipeline.memory.size_bytes <= limit
-    finally:
-        pipeline.close()
+    counts = pipeline.residents.count()
+    assert counts.evictions > 0
+    assert counts.fetches >= 10
+    assert not pipeline.keep("too large", make_matrix(3000, 700, "float32", 61))
+    wide_a, c = make_matrix(4000, k, "float32", 60), make_output(4000, n, "float32")
+    compute(pipeline, spec, wide_a, operands[3], c)  # buffers first
+    assert_product(c, wide_a, operands[3])
+    assert pipeline.residents.size_bytes + pipeline.memory.size_bytes <= limit

@@ -2,18 +2,14 @@
 
 import gc
 import weakref
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.kernels.products import compute
-from tests.matrices import Array, make_matrix, pin_copy
+from tests.matrices import make_matrix, pin_copy
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure
-from wavetrim.kernels.pipeline.pipeline import GpuPipeline
-from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.kernels.transfer.pinned import pin_matrix
 
 pytestmark = pytest.mark.gpu
@@ -22,7 +18,7 @@ SHAPE = 517, 389, 261
 TYPES = "float16", "bfloat16", "float32", "float64", "complex64", "complex128"
 
 
-def draw(seed: int, dtype: str = "float32", memory: str = "pinned") -> tuple[Array, Array, Array]:
+def draw(seed, dtype="float32", memory="pinned"):
     m, n, k = SHAPE
     a, b = make_matrix(m, k, dtype, seed), make_matrix(k, n, dtype, seed + 1)
     if memory == "pinned":
@@ -31,27 +27,15 @@ def draw(seed: int, dtype: str = "float32", memory: str = "pinned") -> tuple[Arr
 
 
 @pytest.fixture
-def own_pipeline(kernel_cache: Path) -> Iterator[GpuPipeline]:
-    pipeline = GpuPipeline(cache_dir=kernel_cache)
-    yield pipeline
-    pipeline.close()
+def own_pipeline(open_pipeline):
+    return open_pipeline()
 
 
-def find(
-    pipeline: GpuPipeline, *, dtype: str = "float32", alpha: float = 1.0, beta: float = 0.0
-) -> StraightProduct:
+def find(pipeline, *, dtype="float32", alpha=1.0, beta=0.0):
     return pipeline.straight.find(find_kernel("cublas", dtype), SHAPE, alpha, beta)
 
 
-def check(
-    product: StraightProduct,
-    *,
-    dtype: str = "float32",
-    memory: str = "pinned",
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    seed: int = 1,
-) -> None:
+def check(product, *, dtype="float32", memory="pinned", alpha=1.0, beta=0.0, seed=1):
     a, b, c = draw(seed, dtype, memory)
     c[...] = 7.0 if beta else np.nan
     wide = "complex128" if dtype.startswith("complex") else "float64"
@@ -64,9 +48,7 @@ def check(
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
 @pytest.mark.parametrize("factors", [(1.0, 0.0), (-2.5, 0.5)], ids=str)
 @pytest.mark.parametrize("dtype", TYPES)
-def test_it_serves_other_operands_of_the_shape(
-    own_pipeline: GpuPipeline, dtype: str, factors: tuple[float, float], memory: str
-) -> None:
+def test_it_serves_other_operands_of_the_shape(own_pipeline, dtype, factors, memory):
     alpha, beta = factors
     product = find(own_pipeline, dtype=dtype, alpha=alpha, beta=beta)
     assert product is find(own_pipeline, dtype=dtype, alpha=alpha, beta=beta)
@@ -74,7 +56,7 @@ def test_it_serves_other_operands_of_the_shape(
         check(product, dtype=dtype, memory=memory, alpha=alpha, beta=beta, seed=seed)
 
 
-def test_it_serves_device_memory_that_was_allocated_anew(own_pipeline: GpuPipeline) -> None:
+def test_it_serves_device_memory_that_was_allocated_anew(own_pipeline):
     spec = find_kernel("cublas", "float32")
     product = find(own_pipeline)
     for size in (2000, 3000, 4000):
@@ -83,27 +65,27 @@ def test_it_serves_device_memory_that_was_allocated_anew(own_pipeline: GpuPipeli
         compute(own_pipeline, spec, a, pin_matrix(1200, size, "float32"), c)
 
 
-def lend_columns(a: Array, b: Array, c: Array) -> tuple[Array, Array, Array]:
+def lend_columns(a, b, c):
     wide = pin_matrix(a.shape[0], a.shape[1] + 1, a.dtype)
     wide[:, 1:] = a
     return wide[:, 1:], b, c
 
 
-def lend_the_rows_of_a(a: Array, b: Array, c: Array) -> tuple[Array, Array, Array]:
+def lend_the_rows_of_a(a, b, c):
     both = pin_matrix(1, max(a.size, c.size), a.dtype)[0]
     return both[: a.size].reshape(a.shape), b, both[-c.size :].reshape(c.shape)
 
 
-def lend_for_reading(a: Array, b: Array, c: Array) -> tuple[Array, Array, Array]:
+def lend_for_reading(a, b, c):
     c.flags.writeable = False
     return a, b, c
 
 
-def lend_a_shorter_b(a: Array, b: Array, c: Array) -> tuple[Array, Array, Array]:
+def lend_a_shorter_b(a, b, c):
     return a, b[1:], c
 
 
-def lend_another_type(a: Array, b: Array, c: Array) -> tuple[Array, Array, Array]:
+def lend_another_type(a, b, c):
     return a.view("int32"), b, c
 
 
@@ -111,25 +93,20 @@ def lend_another_type(a: Array, b: Array, c: Array) -> tuple[Array, Array, Array
     "lend",
     [lend_columns, lend_the_rows_of_a, lend_for_reading, lend_a_shorter_b, lend_another_type],
 )
-def test_other_operands_are_left_to_the_pipeline(
-    pipeline: GpuPipeline, lend: Callable[[Array, Array, Array], tuple[Array, Array, Array]]
-) -> None:
+def test_other_operands_are_left_to_the_pipeline(pipeline, lend):
     a, b, c = lend(*draw(1))
     before = c.copy()
     assert not find(pipeline).run(a, b, c)
     assert np.array_equal(c, before, equal_nan=True)
 
 
-def test_with_too_little_device_memory_it_is_left_to_the_pipeline(kernel_cache: Path) -> None:
-    small = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=1 << 20)
+def test_with_too_little_device_memory_it_is_left_to_the_pipeline(open_pipeline):
+    small = open_pipeline(gpu_memory_bytes=1 << 20)
     assert not find(small).run(*draw(1))
-    small.close()
 
 
-def test_after_a_failure_the_gpu_can_be_used_again(
-    own_pipeline: GpuPipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
+def test_after_a_failure_the_gpu_can_be_used_again(own_pipeline, monkeypatch):
+    def fail(*_):
         raise DeviceFailure("no memory")
 
     product = find(own_pipeline)
@@ -142,7 +119,7 @@ def test_after_a_failure_the_gpu_can_be_used_again(
 
 
 @pytest.mark.parametrize("kernel", ["register", "cublas"])
-def test_operands_are_released_after_the_product(pipeline: GpuPipeline, kernel: str) -> None:
+def test_operands_are_released_after_the_product(pipeline, kernel):
     operands = draw(1)
     if kernel == "cublas":
         assert find(pipeline).run(*operands)

@@ -11,9 +11,7 @@ sizes = st.one_of(
 )
 
 
-def build_problems(
-    shapes: st.SearchStrategy[tuple[int, int, int]],
-) -> st.SearchStrategy[PanelProblem]:
+def build_problems(shapes):
     """Products of some shapes, by kernels of all kinds."""
     return st.builds(
         lambda shape, **values: PanelProblem(*shape, **values),

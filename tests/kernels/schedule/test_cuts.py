@@ -9,14 +9,7 @@ from hypothesis import strategies as st
 
 from tests.kernels.schedule.plans import build_problems
 from tests.rates import make_rates
-from wavetrim.kernels.schedule.cuts import (
-    Rates,
-    Spans,
-    find_bound,
-    find_fastest,
-    list_cuts,
-    time_cut,
-)
+from wavetrim.kernels.schedule.cuts import Rates, find_bound, find_fastest, list_cuts, time_cut
 from wavetrim.kernels.schedule.panels import Cut, PanelProblem, take_whole
 from wavetrim.kernels.schedule.steps import cut_steps
 
@@ -48,12 +41,12 @@ SIMPLE = Rates(
 """An element of float32 is copied in a second; a kernel takes one, and one for each wave and k."""
 
 
-def trace(problem: PanelProblem, cut: Cut, rates: Rates) -> tuple[float, list[Spans]]:
-    spans: list[Spans] = []
+def trace(problem, cut, rates):
+    spans = []
     return time_cut(problem, cut, rates, MEMORY_BYTES, spans), spans
 
 
-def test_an_example_by_hand() -> None:
+def test_an_example_by_hand():
     """C of 2 x 1, K = 2, by a GPU that computes one element at a time."""
     problem = PanelProblem(2, 1, 2, 4, tile_m=1, tile_n=1, tile_k=1, slots=1)
     seconds, spans = trace(problem, Cut(first_rows=1, panel_rows=1, depth=2), SIMPLE)
@@ -71,15 +64,12 @@ def test_an_example_by_hand() -> None:
     assert seconds == 24
     both_ways = replace(SIMPLE, duplex=2.0, depth_seconds=0.0)
     _, spans = trace(replace(problem, m=3), Cut(1, 1, 2), both_ways)
-    assert spans[1].copy_out is not None
     assert (spans[0].copy_out, spans[1].copy_in) == ((16, 18), (15, 20)), "18 but for the copy out"
 
 
 @many
 @given(problem=problems, changes=changes)
-def test_queues_take_parts_in_order_and_end_with_the_product(
-    problem: PanelProblem, changes: dict[str, float]
-) -> None:
+def test_queues_take_parts_in_order_and_end_with_the_product(problem, changes):
     rates = make_rates(problem, **changes)
     cut = find_fastest(problem, rates, MEMORY_BYTES).cut
     seconds, spans = trace(problem, cut, rates)
@@ -102,8 +92,8 @@ def test_queues_take_parts_in_order_and_end_with_the_product(
 @many
 @given(problem=problems, changes=changes)
 def test_the_fastest_list_is_no_faster_than_its_longest_queue_and_no_slower_than_one_step(
-    problem: PanelProblem, changes: dict[str, float]
-) -> None:
+    problem, changes
+):
     rates = make_rates(problem, **changes)
     fastest = find_fastest(problem, rates, MEMORY_BYTES)
     assert time_cut(problem, fastest.cut, rates, MEMORY_BYTES) == fastest.seconds
@@ -117,9 +107,7 @@ def test_the_fastest_list_is_no_faster_than_its_longest_queue_and_no_slower_than
 @given(
     problem=problems, changes=changes, times=st.floats(1, 10), bandwidth=st.sampled_from(BANDWIDTHS)
 )
-def test_more_bandwidth_is_never_slower(
-    problem: PanelProblem, changes: dict[str, float], times: float, bandwidth: str
-) -> None:
+def test_more_bandwidth_is_never_slower(problem, changes, times, bandwidth):
     """Where the directions of the link are independent."""
     rates = make_rates(problem, **changes | {"duplex": 1.0})
     faster = replace(rates, **{bandwidth: times * getattr(rates, bandwidth)})

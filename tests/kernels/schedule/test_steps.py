@@ -1,41 +1,35 @@
-"""Steps add every k to every element of C once, within the memory, in buffers that are free."""
+"""How a product is cut into steps; that they give it is in kernels/pipeline/test_commands.py."""
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.schedule.plans import budgets, cuts, problems
 from wavetrim.kernels.errors import OperandError
-from wavetrim.kernels.schedule.panels import Cut, PanelProblem, cut_rows, take_whole
-from wavetrim.kernels.schedule.steps import Step, cut_steps
+from wavetrim.kernels.schedule.panels import PanelProblem, cut_rows, take_whole
+from wavetrim.kernels.schedule.steps import cut_steps
 
 many = settings(max_examples=40)
 
 
 @given(problem=problems, some=st.integers(0, 20_000), further=st.integers(0, 20_000))
-def test_more_rows_take_no_fewer_waves(problem: PanelProblem, some: int, further: int) -> None:
+def test_more_rows_take_no_fewer_waves(problem, some, further):
     n, k = problem.n, problem.k
     assert problem.count_waves(some) <= problem.count_waves(some + further)
     assert problem.find_waves(some, n, k) <= problem.find_waves(some + further, n, k)
 
 
 @given(problem=problems, waves=st.integers(1, 50))
-def test_rows_in_waves_is_the_last_row_before_the_next_wave(
-    problem: PanelProblem, waves: int
-) -> None:
+def test_rows_in_waves_is_the_last_row_before_the_next_wave(problem, waves):
     rows = problem.find_rows_in_waves(waves)
     assert problem.count_waves(rows) <= waves < problem.count_waves(rows + 1)
 
 
 @given(problem=problems, m=st.integers(1, 10**6), sizes=st.tuples(*2 * [st.integers(1, 5000)]))
-def test_panels_follow_each_other_and_become_smaller(
-    problem: PanelProblem, m: int, sizes: tuple[int, int]
-) -> None:
+def test_panels_follow_each_other_and_become_smaller(problem, m, sizes):
     first, most = (size + m // 500 for size in sizes)
     panels = list(cut_rows(replace(problem, m=m), first, most))
     assert (panels[0], panels[-1].stop) == (range(min(first, m)), m)
@@ -48,60 +42,9 @@ def test_panels_follow_each_other_and_become_smaller(
 
 @many
 @given(problem=problems, cut=cuts, budget=budgets)
-def test_every_row_column_and_k_is_computed_once_within_the_budget(
-    problem: PanelProblem, cut: Cut, budget: int
-) -> None:
-    plan = cut_steps(problem, cut, budget)
-    assert plan.buffers.total_bytes <= budget
-    reached: dict[tuple[range, range], int] = {}
-    for step in plan.steps:
-        part = step.rows, step.columns
-        assert step.depth.start == reached.get(part, 0), "k in order"
-        assert (step.first, step.last) == (part not in reached, step.depth.stop == problem.k)
-        reached[part] = step.depth.stop
-        assert step.loads_b == (step.begins_b and not problem.b_resident)
-        assert len(step.rows) <= plan.buffers.rows
-        assert len(step.columns) <= plan.buffers.columns
-        assert step.depth_offset + len(step.depth) <= step.buffer_depth <= plan.buffers.depth
-    assert set(reached.values()) == {problem.k}
-    computed = np.zeros((problem.m, problem.n), np.int8)
-    for rows, columns in reached:
-        computed[rows.start : rows.stop, columns.start : columns.stop] += 1
-    assert np.all(computed == 1)
-
-
-@many
-@given(problem=problems, cut=cuts, budget=budgets)
-def test_no_buffer_is_filled_while_a_step_still_needs_it(
-    problem: PanelProblem, cut: Cut, budget: int
-) -> None:
-    uses: dict[tuple[str, int], list[tuple[int, Any]]] = {}
-    for index, step in enumerate(cut_steps(problem, cut, budget).steps):
-        for buffer, content, follows in list_contents(step, problem):
-            before = [use for use, held in uses.get(buffer, []) if held != content]
-            assert max(before, default=-1) <= follows < index
-            uses.setdefault(buffer, []).append((index, content))
-
-
-def list_contents(step: Step, problem: PanelProblem) -> list[tuple[tuple[str, int], Any, int]]:
-    """The buffers of a step, what they hold, and the step after which they may be filled."""
-    rows, columns, cuts_k = step.rows, step.columns, step.buffer_depth < problem.k
-    depth = step.depth if cuts_k else None
-    contents: list[tuple[tuple[str, int], Any, int]] = [
-        (("a", step.a_slot), (columns, rows, depth), step.follows),
-        (("c", step.c_slot), (columns, rows), step.c_follows),
-    ]
-    if not problem.b_resident:
-        of_b = columns, rows if cuts_k else None, depth
-        contents.append((("b", step.b_slot), of_b, step.follows))
-    return contents
-
-
-@many
-@given(problem=problems, cut=cuts, budget=budgets)
 def test_each_part_of_b_is_loaded_and_split_once_and_a_resident_one_never_loaded(
-    problem: PanelProblem, cut: Cut, budget: int
-) -> None:
+    problem, cut, budget
+):
     plan = cut_steps(problem, cut, budget)
     cuts_k = plan.buffers.depth < problem.k  # then B comes again for each panel
     begun = [
@@ -118,7 +61,7 @@ def test_each_part_of_b_is_loaded_and_split_once_and_a_resident_one_never_loaded
 
 @many
 @given(problem=problems, cut=cuts, budget=budgets)
-def test_the_terms_of_every_step_have_memory(problem: PanelProblem, cut: Cut, budget: int) -> None:
+def test_the_terms_of_every_step_have_memory(problem, cut, budget):
     plan = cut_steps(problem, cut, budget)
     for step in plan.steps:
         a_tiles = -(-len(step.rows) // problem.tile_m) * problem.tile_m
@@ -138,9 +81,7 @@ def test_the_terms_of_every_step_have_memory(problem: PanelProblem, cut: Cut, bu
         ((512, 512, 100_000), 8 << 20, (False, True)),
     ],
 )
-def test_memory_cuts_first_columns_then_k(
-    shape: tuple[int, int, int], budget: int, cut: tuple[bool, bool]
-) -> None:
+def test_memory_cuts_first_columns_then_k(shape, budget, cut):
     problem = PanelProblem(*shape, 4, 128, 128, 8, 132)
     buffers = cut_steps(problem, take_whole(problem), budget).buffers
     assert (buffers.columns < problem.n, buffers.depth < problem.k) == cut
@@ -148,9 +89,7 @@ def test_memory_cuts_first_columns_then_k(
 
 @many
 @given(problem=problems, tiles=st.integers(1, 3))
-def test_the_refusal_of_too_small_a_budget_names_the_least_that_suffices(
-    problem: PanelProblem, tiles: int
-) -> None:
+def test_the_refusal_of_too_small_a_budget_names_the_least_that_suffices(problem, tiles):
     small = replace(
         problem,
         m=min(problem.m, tiles * problem.tile_m),

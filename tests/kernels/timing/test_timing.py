@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -14,9 +12,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (131, 257, 61), (512, 512, 4)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_timed_kernel_leaves_its_product(
-    dtype: str, shape: tuple[int, int, int], kernel_cache: Path
-) -> None:
+def test_a_timed_kernel_leaves_its_product(dtype, shape, kernel_cache):
     m, n, k = shape
     a, b = make_matrix(m, k, dtype, 1), make_matrix(k, n, dtype, 2)
     product = DeviceProduct(a, b, device_index=0, cache_dir=kernel_cache)
@@ -28,16 +24,14 @@ def test_a_timed_kernel_leaves_its_product(
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_cublas_takes_every_type(dtype: str, kernel_cache: Path) -> None:
+def test_cublas_takes_every_type(dtype, kernel_cache):
     a, b = make_matrix(131, 61, dtype, 1), make_matrix(61, 257, dtype, 2)
     product = DeviceProduct(a, b, device_index=0, cache_dir=kernel_cache)
     assert all(0 < time < 1 for time in product.time_launches(find_kernel("cublas", dtype), 3))
     assert_product(product.fetch(), a, b)
 
 
-def test_kernels_that_cannot_be_held_to_some_multiprocessors_are_refused(
-    kernel_cache: Path,
-) -> None:
+def test_kernels_that_cannot_be_held_to_some_multiprocessors_are_refused(kernel_cache):
     a = make_matrix(64, 64, "float32", 1)
     product = DeviceProduct(a, a, device_index=0, cache_dir=kernel_cache)
     with pytest.raises(OperandError, match="sms is 4"):
@@ -45,7 +39,7 @@ def test_kernels_that_cannot_be_held_to_some_multiprocessors_are_refused(
 
 
 @pytest.mark.parametrize("name", ["register", "cublas"])
-def test_more_rounds_of_tiles_take_longer(name: str, kernel_cache: Path) -> None:
+def test_more_rounds_of_tiles_take_longer(name, kernel_cache):
     spec = find_kernel(name, "float32")
     probe = KernelProbe(spec, sm_count=12, device_index=0, cache_dir=kernel_cache)
     one, many = probe.measure(1, 256), probe.measure(200, 256)
@@ -55,9 +49,7 @@ def test_more_rounds_of_tiles_take_longer(name: str, kernel_cache: Path) -> None
     assert 0 < probe.measure_launch() < min(one.seconds, 5e-5)
 
 
-def test_matrices_that_do_not_fit_the_gpu_do_not_poison_its_context(
-    kernel_cache: Path,
-) -> None:
+def test_matrices_that_do_not_fit_the_gpu_do_not_poison_its_context(kernel_cache):
     tall, wide = np.zeros((2**20, 1), np.float32), np.zeros((1, 2**20), np.float32)
     with pytest.raises(DeviceFailure) as failure:  # C would take 4 TiB
         DeviceProduct(tall, wide, device_index=0, cache_dir=kernel_cache)

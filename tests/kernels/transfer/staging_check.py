@@ -8,7 +8,7 @@ import ctypes
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from wavetrim.kernels.pipeline.submission import Binding
 from wavetrim.kernels.transfer import stage as stages
 from wavetrim.kernels.transfer.host_library import open_copiers
 from wavetrim.kernels.transfer.stage import Stage
-from wavetrim.native.pool import ThreadPool
 
 SHAPES = ((1, 1), (3, 5), (1, 1_100_001), (2_100_000, 1), (1031, 1033), (3, 700_001))
 
@@ -37,16 +36,16 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 class HostMemory:
     """Memory for slabs without CUDA."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.allocated: dict[int, Any] = {}
 
-    def allocate(self, size_bytes: int) -> int:
+    def allocate(self, size_bytes):
         """Address of new memory."""
         memory = np.empty(size_bytes, np.uint8)
         self.allocated[memory.ctypes.data] = memory
         return memory.ctypes.data
 
-    def free(self, address: int) -> None:
+    def free(self, address):
         """Free it."""
         del self.allocated[address]
 
@@ -60,7 +59,7 @@ class Stream:
 class Event:
     """An event of the driver."""
 
-    def __init__(self, driver: ctypes.CDLL) -> None:
+    def __init__(self, driver):
         self._memory = ctypes.c_void_p()
         driver.cuEventCreate(ctypes.byref(self._memory), 2)
         self.ptr = self._memory.value
@@ -77,9 +76,7 @@ class Copy:
         inwards: Whether it is copied to the device.
     """
 
-    def __init__(
-        self, stage: Stage, driver: ctypes.CDLL, matrix: Any, layout: Layout, *, inwards: bool
-    ) -> None:
+    def __init__(self, stage, driver, matrix, layout, *, inwards):
         self._library, self._kept = stage._library, matrix
         self._events = (ctypes.c_void_p * 2)(Event(driver).ptr, Event(driver).ptr)
         self._requests = np.zeros(2, np.int64)
@@ -104,13 +101,13 @@ class Copy:
         self._words = np.array([(*one, *(0,) * (11 - len(one))) for one in commands], np.int64)
         assert self._run(len(commands), -1) == 0
 
-    def await_end(self) -> None:
+    def await_end(self):
         """Wait for it; raise what stopped it."""
         status = self._run(0, 1)
         if status:
             raise Refusal(status)
 
-    def _run(self, count: int, event: int) -> int:
+    def _run(self, count, event):
         address = ctypes.addressof(self._binding)
         words = self._words.ctypes.data
         status: int = self._library.run_commands(words, count, address, event, 0)
@@ -125,19 +122,17 @@ class Caller:
         driver: Makes events.
     """
 
-    def __init__(self, stage: Stage, driver: ctypes.CDLL) -> None:
+    def __init__(self, stage, driver):
         self._stage = stage
         self._driver = driver
 
-    def copy(self, matrix: Any, place: Layout, *, inwards: bool) -> None:
+    def copy(self, matrix, place, *, inwards):
         """Copy, and wait until the copy is over."""
         Copy(self._stage, self._driver, matrix, place, inwards=inwards).await_end()
         self._stage.finish()
 
 
-def check(
-    caller: Caller, shape: tuple[int, int], pitch: int, layout: str, dtype: str = "float32"
-) -> None:
+def check(caller, shape, pitch, layout, dtype="float32"):
     """One matrix in, compared, and out again, compared, with padding on the device and without."""
     rows, columns = shape
     values = np.random.default_rng(rows).integers(0, 250, shape).astype(dtype)
@@ -154,7 +149,7 @@ def check(
         assert np.array_equal(back, source), (shape, pitch, layout)
 
 
-def check_parts(caller: Caller, widths: Sequence[int]) -> None:
+def check_parts(caller, widths):
     """Parts of a matrix, one beside the other: copies of each leave the others as they are."""
     rows, columns = 1216, sum(widths)
     source = np.random.default_rng(3).random((rows, columns), np.float32)
@@ -171,7 +166,7 @@ def check_parts(caller: Caller, widths: Sequence[int]) -> None:
     assert np.array_equal(back, source), widths
 
 
-def check_failure(stage: Stage, driver: ctypes.CDLL) -> None:
+def check_failure(stage, driver):
     """After a refusal by the driver every later copy fails, until the stage is abandoned."""
     matrix = np.ones((3, 5), np.float32)
     place = Layout(matrix.ctypes.data, 3, 5, 5, 4)
@@ -185,7 +180,7 @@ def check_failure(stage: Stage, driver: ctypes.CDLL) -> None:
     Caller(stage, driver).copy(matrix, place, inwards=True)
 
 
-def check_lost_context(stage: Stage, driver: ctypes.CDLL) -> None:
+def check_lost_context(stage, driver):
     """Where everything fails, nothing waits forever, not even for copies under way."""
     matrix = np.ones((1500, 1500), np.float32)
     device = np.zeros_like(matrix)
@@ -204,7 +199,7 @@ def check_lost_context(stage: Stage, driver: ctypes.CDLL) -> None:
         stage.finish()
 
 
-def check_dropping(stage: Stage, driver: ctypes.CDLL) -> None:
+def check_dropping(stage, driver):
     """Abandoned copies are done, begun or not; then the stage works again."""
     values = np.random.default_rng(1).random((3000, 1500), np.float32)
     device = np.zeros_like(values)
@@ -217,9 +212,7 @@ def check_dropping(stage: Stage, driver: ctypes.CDLL) -> None:
     assert np.array_equal(device, values)
 
 
-def send_out(
-    stage: Stage, driver: ctypes.CDLL, sizes: Sequence[int]
-) -> list[tuple[Any, Any, Copy]]:
+def send_out(stage, driver, sizes):
     """Request copies of square matrices; returns each on the device, its target and its copy."""
     sent = []
     for value, size in enumerate(sizes):
@@ -230,7 +223,7 @@ def send_out(
     return sent
 
 
-def check_queue(stage: Stage, driver: ctypes.CDLL) -> None:
+def check_queue(stage, driver):
     """Transfers run ahead into the next matrices, and each matrix gets its own elements."""
     sent = send_out(stage, driver, [3, 1500, 700, 2500, 1, 1024, 1025, 2000] * 3)
     for device, matrix, copy in sent:
@@ -247,7 +240,7 @@ def check_queue(stage: Stage, driver: ctypes.CDLL) -> None:
     stage.finish()
 
 
-def check_queue_that_ends(stage: Stage, driver: ctypes.CDLL) -> None:
+def check_queue_that_ends(stage, driver):
     """After failed or dropped copies, slabs with transfers that ran ahead are reused."""
     for _ in range(5):
         driver.hold(1)
@@ -272,7 +265,7 @@ def check_queue_that_ends(stage: Stage, driver: ctypes.CDLL) -> None:
             copy.await_end()
 
 
-def check_commands(pool: ThreadPool, driver: ctypes.CDLL, columns: int) -> None:
+def check_commands(pool, driver, columns):
     """Commands in C: copies with and without padding, a launch, clearing, and a refusal."""
     source = np.random.default_rng(1).random((7, columns), np.float32)
     device = np.full((2, 7, 12), -1, np.float32)
@@ -303,7 +296,7 @@ def check_commands(pool: ThreadPool, driver: ctypes.CDLL, columns: int) -> None:
     ]
     words = np.array([(*one, *(0,) * (11 - len(one))) for one in commands], np.int64)
 
-    def run(*how: int) -> int:
+    def run(*how):
         address = ctypes.addressof(binding)
         status: int = pool.library.run_commands(words.ctypes.data, len(words), address, *how)
         return status
@@ -323,7 +316,7 @@ def check_commands(pool: ThreadPool, driver: ctypes.CDLL, columns: int) -> None:
     driver.refuse(0)
 
 
-def check_no_memory(pool: ThreadPool) -> None:
+def check_no_memory(pool):
     """Without memory for slabs there is no stage."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "_allocate_slabs", lambda _: refuse(2))
@@ -335,12 +328,12 @@ class Refusal(Exception):
     """A status of the driver."""
 
 
-def refuse(status: int) -> None:
+def refuse(status):
     """Raise in place of CuPy's exception."""
     raise Refusal(status)
 
 
-def main() -> None:
+def main():
     """Run the checks."""
     driver = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
     memory = HostMemory()

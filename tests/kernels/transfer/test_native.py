@@ -14,14 +14,14 @@ TESTS = Path(__file__).parent
 
 
 @pytest.mark.needs("cc")
-def test_the_library_compiles_without_warnings(tmp_path: Path) -> None:
+def test_the_library_compiles_without_warnings(tmp_path):
     flags = (*FLAGS, "-Werror", "-shared", "-fPIC")
     compile_c(tmp_path / "host.so", *flags, *HOST_LIBRARY.sources, *HOST_LIBRARY.links)
 
 
 @pytest.mark.needs("cc")
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
-def test_threads_that_share_a_pool_pass_the_sanitizer(tmp_path: Path, sanitizer: str) -> None:
+def test_threads_that_share_a_pool_pass_the_sanitizer(tmp_path, sanitizer):
     skip_without(sanitizer, tmp_path)
     driver = tmp_path / "libcuda.so.1"
     named = ("-fvisibility=default", "-Wl,-soname,libcuda.so.1", "-shared", "-fPIC")
@@ -30,9 +30,7 @@ def test_threads_that_share_a_pool_pass_the_sanitizer(tmp_path: Path, sanitizer:
     run_sanitized(sanitizer, tmp_path, *sources, driver, *HOST_LIBRARY.links)
 
 
-def test_without_a_compiler_there_is_one_warning_and_no_pool(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_a_compiler_there_is_one_warning_and_no_pool(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler"))
     with pytest.raises(CompilationFailed, match="no C compiler"):
         compile_library(HOST_LIBRARY, tmp_path)

@@ -2,7 +2,6 @@
 
 import ctypes
 import gc
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from tests.kernels.products import compute
 from tests.matrices import assert_product, make_matrix, pin_copy
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure, OperandError
-from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.transfer.pinned import (
     is_pinned,
     locate,
@@ -27,7 +25,7 @@ pytestmark = pytest.mark.gpu
 SPEC = find_kernel("cublas", "float32")
 
 
-def test_pinned_memory_is_recognised() -> None:
+def test_pinned_memory_is_recognised():
     pinned = pin_matrix(30, 50, "float64")
     assert is_pinned(pinned)
     assert is_pinned(pinned[3:7, 10:20])
@@ -37,7 +35,7 @@ def test_pinned_memory_is_recognised() -> None:
     assert not is_pinned(np.ones((30, 50)))
 
 
-def test_addresses_are_found_and_whether_all_of_the_memory_was_locked() -> None:
+def test_addresses_are_found_and_whether_all_of_the_memory_was_locked():
     first, second = pin_matrix(30, 50, "float64"), pin_matrix(3, 5, "float32")
     addresses = first.ctypes.data, first[4:].ctypes.data, second.ctypes.data
     assert locate(first, first[4:], second) == (addresses, True)
@@ -55,14 +53,14 @@ def test_addresses_are_found_and_whether_all_of_the_memory_was_locked() -> None:
     assert locate(region, first, second)[1] is False
 
 
-def test_a_view_keeps_pinned_memory_alive() -> None:
+def test_a_view_keeps_pinned_memory_alive():
     view = pin_copy(np.arange(12.0).reshape(3, 4))[1:, :2]
     gc.collect()
     np.testing.assert_array_equal(view, [[4, 5], [8, 9]])
     assert is_pinned(view)
 
 
-def test_a_matrix_is_page_locked_until_the_context_ends() -> None:
+def test_a_matrix_is_page_locked_until_the_context_ends():
     matrix = np.ones((300, 500), "float32")
     with lock_matrix(matrix) as locked:
         assert is_pinned(locked)
@@ -74,7 +72,7 @@ def test_a_matrix_is_page_locked_until_the_context_ends() -> None:
         pass
 
 
-def test_freed_pinned_memory_is_not_pinned() -> None:
+def test_freed_pinned_memory_is_not_pinned():
     pinned = pin_matrix(2000, 1000, "float32")
     address = pinned.ctypes.data
     assert is_pinned(pinned)
@@ -84,7 +82,7 @@ def test_freed_pinned_memory_is_not_pinned() -> None:
     assert not is_pinned(nobodys.reshape(2000, 1000))  # reads none of it
 
 
-def test_a_matrix_is_pinned_only_within_one_locked_region() -> None:
+def test_a_matrix_is_pinned_only_within_one_locked_region():
     memory = np.zeros(3 << 20, np.uint8)
     begin = -memory.ctypes.data % 4096
     whole = memory[begin : begin + (2 << 20)].reshape(2048, 1024)
@@ -104,9 +102,7 @@ def test_a_matrix_is_pinned_only_within_one_locked_region() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 700, 3), (517, 1, 129), (1031, 769, 1257)])
 @pytest.mark.parametrize("pinned", ["abc", "ab", "c", "b"])
-def test_pinned_and_pageable_operands_may_be_mixed(
-    pipeline: GpuPipeline, shape: tuple[int, int, int], pinned: str
-) -> None:
+def test_pinned_and_pageable_operands_may_be_mixed(pipeline, shape, pinned):
     m, n, k = shape
     a, b = make_matrix(m, k, "float32", 1), make_matrix(k, n, "float32", 2)
     before = make_matrix(m, n, "float32", 3)
@@ -117,20 +113,17 @@ def test_pinned_and_pageable_operands_may_be_mixed(
 
 
 @pytest.mark.parametrize("limit", [12 << 20, 3 << 20, 700 << 10])
-def test_pinned_matrices_larger_than_the_memory_stream(limit: int, kernel_cache: Path) -> None:
+def test_pinned_matrices_larger_than_the_memory_stream(limit, open_pipeline):
     a, b = make_matrix(1100, 1000, "float32", 1), make_matrix(1000, 900, "float32", 2)
     c = pin_matrix(1100, 900, "float32")
-    streaming = GpuPipeline(cache_dir=kernel_cache, gpu_memory_bytes=limit)
-    try:
-        for _ in range(3):
-            c.fill(np.nan)
-            compute(streaming, SPEC, pin_copy(a), pin_copy(b), c)
-            assert_product(c, a, b)
-    finally:
-        streaming.close()
+    streaming = open_pipeline(gpu_memory_bytes=limit)
+    for _ in range(3):
+        c.fill(np.nan)
+        compute(streaming, SPEC, pin_copy(a), pin_copy(b), c)
+        assert_product(c, a, b)
 
 
-def test_only_the_result_within_a_pinned_matrix_is_written(pipeline: GpuPipeline) -> None:
+def test_only_the_result_within_a_pinned_matrix_is_written(pipeline):
     whole = pin_copy(np.full((400, 600), 7, "float32"))
     a, b = make_matrix(300, 200, "float32", 1), make_matrix(200, 500, "float32", 2)
     compute(pipeline, SPEC, pin_copy(a), b, whole[50:350, 40:540])
@@ -140,7 +133,7 @@ def test_only_the_result_within_a_pinned_matrix_is_written(pipeline: GpuPipeline
 
 
 @pytest.mark.parametrize("columns", [1020, 1024, 900])
-def test_padding_of_pinned_rows_stays_as_it_is(pipeline: GpuPipeline, columns: int) -> None:
+def test_padding_of_pinned_rows_stays_as_it_is(pipeline, columns):
     """Rows of 1020 elements have the same leading dimension on the device as here, 1024."""
     whole = pin_copy(np.full((300, 1024), 7, "float32"))
     a, b = make_matrix(300, 200, "float32", 1), make_matrix(200, columns, "float32", 2)
@@ -154,7 +147,7 @@ def test_padding_of_pinned_rows_stays_as_it_is(pipeline: GpuPipeline, columns: i
 
 
 @pytest.mark.parametrize("b_is_pinned", [True, False])
-def test_rows_two_gibibytes_apart_are_copied(pipeline: GpuPipeline, b_is_pinned: bool) -> None:
+def test_rows_two_gibibytes_apart_are_copied(pipeline, b_is_pinned):
     """CUDA copies no rows that are so far apart in one call."""
     (m, n, k), pitch = (2, 200, 300), 2**31 + 64
     memory = pin_array((pitch + 4096,), "uint8")

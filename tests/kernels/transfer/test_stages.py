@@ -13,7 +13,7 @@ from tests.native.c_library import build_library
 FOLDER = Path(__file__).parent
 
 
-def run_check(name: str, driver_source: str, folder: Path, *arguments: object) -> None:
+def run_check(name, driver_source, folder, *arguments):
     source = shutil.copy(FOLDER / driver_source, folder / "libcuda.c")
     driver = build_library(Path(source)).rename(folder / "libcuda.so.1")
     done = subprocess.run(
@@ -28,12 +28,12 @@ def run_check(name: str, driver_source: str, folder: Path, *arguments: object) -
     assert done.returncode == 0, done.stderr
 
 
-def test_the_staging_check_passes(tmp_path: Path, kernel_cache: Path) -> None:
+def test_the_staging_check_passes(tmp_path, kernel_cache):
     run_check("staging_check", "lazy_driver.c", tmp_path, kernel_cache)
 
 
 def test_products_from_all_kinds_of_memory_are_right_whatever_streams_do_meanwhile(
-    tmp_path: Path, kernel_cache: Path
-) -> None:
+    tmp_path, kernel_cache
+):
     seed = datetime.now(UTC).toordinal()
     run_check("commands_check", "stream_driver.c", tmp_path, kernel_cache, seed)

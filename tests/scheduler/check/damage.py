@@ -37,16 +37,7 @@ _WARP: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A right product.
-
-    Attributes:
-        a: M x K.
-        b: K x N.
-        c: M x N, the C before the product.
-        out: αA·B + βC as the CPU computes it.
-        alpha: Factor of the product.
-        beta: Factor of C.
-    """
+    """A right product: `out` is αA·B + βC as the CPU computes it, and `c` the C before it."""
 
     a: Array
     b: Array

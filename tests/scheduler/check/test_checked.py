@@ -1,24 +1,16 @@
 """Products with a check: wrong rows are computed again, on the device that did not compute them."""
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
 from tests.matrices import FLOATS, make_matrix
-from tests.scheduler.profiles import find_executor_profile
+from tests.scheduler.profiles import plan_on
 from wavetrim.kernels.device import list_devices
 from wavetrim.scheduler.check.checked import compute_checked
-from wavetrim.scheduler.check.verify import ProductCheck, Verification
+from wavetrim.scheduler.check.verify import ProductCheck
 from wavetrim.scheduler.errors import ExecutionCancelled, VerificationFailed
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.rows import Hooks
-from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.product import EngineProduct
 
 M, N, K = 300, 280, 260
@@ -27,10 +19,10 @@ M, N, K = 300, 280, 260
 class Faulty(Executor):
     """An executor whose products are damaged: the first ones, or all."""
 
-    damaged_rows: tuple[int, ...] = ()
+    damaged_rows = ()
     damages = 1
 
-    def run(self, plan: Plan, a: Any, b: Any, c: Any, **options: Any) -> Any:
+    def run(self, plan, a, b, c, **options):
         """As `Executor.run`, then change an element of some rows."""
         timings = super().run(plan, a, b, c, **options)
         if self.damages > 0:
@@ -41,40 +33,33 @@ class Faulty(Executor):
 
 
 @pytest.fixture
-def cpu(kernel_cache: Path) -> Iterator[Faulty]:
+def cpu(kernel_cache):
     with Faulty(cache_dir=kernel_cache, cpu_threads=2) as executor:
         yield executor
 
 
 @pytest.fixture
-def gpu(kernel_cache: Path) -> Iterator[Faulty]:
+def gpu(kernel_cache):
     with Faulty(cache_dir=kernel_cache, devices=list_devices()) as executor:
         yield executor
 
 
-def plan_for(executor: Executor, rows: int, dtype: str, **options: Any) -> Plan:
-    problem, profile = GemmProblem(rows, N, K, dtype), find_executor_profile(executor)
-    return choose_plan(problem, profile, PlanOptions(**options))
-
-
-def make_product(dtype: str, *, beta: float = 0.0) -> EngineProduct:
+def make_product(dtype, *, beta=0.0):
     a, b = make_matrix(M, K, dtype, seed=1), make_matrix(K, N, dtype, seed=2)
     c = make_matrix(M, N, dtype, seed=3) if beta else None
     out = np.full((M, N), 77, dtype) if c is None else c.copy()
     return EngineProduct(a, b, c, out, 2.0, beta)
 
 
-def compute(
-    executor: Executor, product: EngineProduct, *, told: list[str] | None = None, **options: Any
-) -> Verification:
+def compute(executor, product, *, told=None, **options):
     dtype = str(product.out.dtype)
 
-    def plan_gpu(rows: int) -> Plan:
-        return plan_for(executor, rows, dtype, f=0)
+    def plan_gpu(rows):
+        return plan_on(executor, (rows, N, K), dtype, f=0)
 
     _, verification = compute_checked(
         product,
-        plan_for(executor, M, dtype, **options),
+        plan_on(executor, (M, N, K), dtype, **options),
         executor,
         choose_gpu_plan=plan_gpu if executor.devices else None,
         hooks=Hooks(changes=None if told is None else lambda: told.append("changes")),
@@ -87,7 +72,7 @@ def compute(
 @pytest.mark.parametrize("beta", [0.0, 3.0])
 def test_wrong_rows_are_computed_again_and_reported(cpu, dtype, beta):
     cpu.damaged_rows = (0, 1, 150, 299)
-    told: list[str] = []
+    told = []
     verification = compute(cpu, make_product(dtype, beta=beta), told=told)
     assert verification.passed
     assert verification.wrong_rows == cpu.damaged_rows
@@ -97,7 +82,7 @@ def test_wrong_rows_are_computed_again_and_reported(cpu, dtype, beta):
 
 
 def test_a_right_product_is_not_computed_again(cpu):
-    told: list[str] = []
+    told = []
     verification = compute(cpu, make_product("float32"), told=told)
     assert verification.wrong_rows == ()
     assert verification.recomputed_on is None
@@ -107,7 +92,7 @@ def test_a_right_product_is_not_computed_again(cpu):
 def test_a_product_that_stays_wrong_is_refused(cpu, monkeypatch):
     multiply = cpu.pool.multiply
 
-    def multiply_wrongly(a: Any, b: Any, c: Any, **options: Any) -> float:
+    def multiply_wrongly(a, b, c, **options):
         seconds = multiply(a, b, c, **options)
         c[0, 0] += 100
         return seconds
@@ -120,11 +105,11 @@ def test_a_product_that_stays_wrong_is_refused(cpu, monkeypatch):
 
 def test_a_cancel_while_rows_are_computed_again_is_the_executions(cpu):
     cpu.damaged_rows = (5,)
-    told: list[str] = []
+    told = []
     with pytest.raises(ExecutionCancelled):
         compute_checked(
             make_product("float32"),
-            plan_for(cpu, M, "float32"),
+            plan_on(cpu, (M, N, K)),
             cpu,
             choose_gpu_plan=None,
             hooks=Hooks(changes=lambda: told.append("changes"), cancelled=lambda: bool(told)),

@@ -2,8 +2,8 @@
 
 import os
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from queue import Queue
 
@@ -11,32 +11,50 @@ import pytest
 
 from wavetrim.kernels.transfer.pinned import is_pinned
 from wavetrim.scheduler.engine.arena import MappedSlabs
-from wavetrim.scheduler.engine.messages import Message, Operand
+from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.errors import SlabError
 
 MIB = 2**20
 
 
-def make_memory(size: int) -> int:
+def make_memory(size, *, filled=False):
     fd = os.memfd_create("wavetrim-test")
     os.ftruncate(fd, size)
+    if filled:
+        os.pwrite(fd, bytes(size), 0)
     return fd
 
 
-def count_mappings() -> int:
+def add_slab(slabs, slab_id, size, *, filled=False):
+    fd = make_memory(size, filled=filled)
+    slabs.add(slab_id, fd, size)
+    os.close(fd)
+
+
+def count_mappings():
     return Path("/proc/self/maps").read_text().count("memfd:wavetrim-test")
 
 
 @pytest.fixture
-def slabs() -> Iterator[MappedSlabs]:
-    slabs = MappedSlabs(device_index=None, send=lambda _: None)
-    for slab_id in (1, 2):
-        fd = make_memory(4 * MIB)
-        slabs.add(slab_id, fd, 4 * MIB)
-        os.close(fd)
-    yield slabs
-    slabs.close()
+def slabs():
+    with closing(MappedSlabs(device_index=None, send=lambda _: None)) as slabs:
+        for slab_id in (1, 2):
+            add_slab(slabs, slab_id, 4 * MIB)
+        yield slabs
     assert count_mappings() == 0
+
+
+@pytest.fixture
+def told():
+    """The messages of slabs on a GPU."""
+    return Queue()
+
+
+@pytest.fixture
+def gpu_slabs(told):
+    """Slabs that a GPU locks."""
+    with closing(MappedSlabs(device_index=0, send=told.put)) as slabs:
+        yield slabs
 
 
 @pytest.mark.parametrize(
@@ -69,72 +87,50 @@ def test_a_slab_is_not_removed_while_a_part_of_a_matrix_is_in_use(slabs):
         slabs.locate(Operand(1, 0, 1, 1, "float32"))
 
 
-def fill_memory(size: int) -> int:
-    fd = make_memory(size)
-    os.pwrite(fd, bytes(size), 0)
-    return fd
-
-
 @pytest.mark.gpu
-def test_slabs_are_locked_in_their_order_and_matrices_in_them_are_pinned():
-    told: Queue[Message] = Queue()
-    slabs = MappedSlabs(device_index=0, send=told.put)
+def test_slabs_are_locked_in_their_order_and_matrices_in_them_are_pinned(gpu_slabs, told):
     for slab_id in (3, 1, 2):
-        fd = fill_memory(64 * MIB)
-        slabs.add(slab_id, fd, 64 * MIB)
-        os.close(fd)
+        add_slab(gpu_slabs, slab_id, 64 * MIB, filled=True)
     assert [told.get(timeout=60)["slab"] for _ in range(3)] == [3, 1, 2]
-    assert all(slabs.is_locked(slab_id) for slab_id in (1, 2, 3))
-    assert is_pinned(slabs.locate(Operand(1, 0, 4096, 4096, "float32")))
-    assert is_pinned(slabs.locate(Operand(1, 63 * MIB, 512, 512, "float32")))
-    slabs.close()
+    assert all(gpu_slabs.is_locked(slab_id) for slab_id in (1, 2, 3))
+    assert is_pinned(gpu_slabs.locate(Operand(1, 0, 4096, 4096, "float32")))
+    assert is_pinned(gpu_slabs.locate(Operand(1, 63 * MIB, 512, 512, "float32")))
 
 
 @pytest.mark.gpu
-def test_a_removed_slab_is_unlocked_and_may_be_locked_again():
-    told: Queue[Message] = Queue()
-    slabs = MappedSlabs(device_index=0, send=told.put)
-    fd = fill_memory(64 * MIB)
+def test_a_removed_slab_is_unlocked_and_may_be_locked_again(gpu_slabs, told):
+    fd = make_memory(64 * MIB, filled=True)
     for _ in range(3):  # the same pages can be locked again
-        slabs.add(1, fd, 64 * MIB)
+        gpu_slabs.add(1, fd, 64 * MIB)
         assert told.get(timeout=60) == {"type": "locked", "slab": 1}
-        slabs.remove(1)
+        gpu_slabs.remove(1)
         assert count_mappings() == 0
     os.close(fd)
-    slabs.close()
 
 
 @pytest.mark.gpu
-def test_a_slab_can_be_removed_at_any_time_while_it_is_locked():
-    for delay in (0.0, 0.001, 0.02, 0.2):
-        slabs = MappedSlabs(device_index=0, send=lambda _: None)
-        for slab_id in (1, 2, 3):
-            fd = fill_memory(128 * MIB)
-            slabs.add(slab_id, fd, 128 * MIB)
-            os.close(fd)
-        time.sleep(delay)
-        for slab_id in (2, 1, 3):
-            slabs.remove(slab_id)
-        assert count_mappings() == 0
-        slabs.close()
+@pytest.mark.parametrize("delay", [0.0, 0.001, 0.02, 0.2])
+def test_a_slab_can_be_removed_at_any_time_while_it_is_locked(gpu_slabs, delay):
+    for slab_id in (1, 2, 3):
+        add_slab(gpu_slabs, slab_id, 128 * MIB, filled=True)
+    time.sleep(delay)
+    for slab_id in (2, 1, 3):
+        gpu_slabs.remove(slab_id)
+    assert count_mappings() == 0
 
 
 @pytest.mark.gpu
-def test_products_are_right_while_slabs_are_locked_and_removed():
+def test_products_are_right_while_slabs_are_locked_and_removed(gpu_slabs):
     import cupy
 
-    slabs = MappedSlabs(device_index=0, send=lambda _: None)
-    fd = fill_memory(64 * MIB)
-    slabs.add(1, fd, 64 * MIB)
-    operand = slabs.locate(Operand(1, 0, 1000, 1000, "float32"), writable=True)
+    add_slab(gpu_slabs, 1, 64 * MIB, filled=True)
+    operand = gpu_slabs.locate(Operand(1, 0, 1000, 1000, "float32"), writable=True)
     operand[...] = 1
 
-    def churn() -> None:
+    def churn():
         for slab_id in range(2, 12):
-            other = fill_memory(32 * MIB)
-            slabs.add(slab_id, other, 32 * MIB)
-            os.close(other)
-            slabs.remove(slab_id)
+            add_slab(gpu_slabs, slab_id, 32 * MIB, filled=True)
+            gpu_slabs.remove(slab_id)
 
     with ThreadPoolExecutor(1) as pool:
         churning = pool.submit(churn)
@@ -142,5 +138,3 @@ def test_products_are_right_while_slabs_are_locked_and_removed():
             assert float(cupy.asarray(operand).sum()) == 1_000_000
         churning.result()
     del operand
-    os.close(fd)
-    slabs.close()

@@ -13,25 +13,17 @@ STRIDES = st.tuples(st.integers(-40, 80), st.integers(-40, 80))
 
 
 @given(
-    st.integers(0, 200),
-    st.integers(-8, 200),
-    COUNTS,
-    COUNTS,
-    st.sampled_from([1, 2, 4, 8]),
+    st.integers(0, 200), st.integers(-8, 200), COUNTS, COUNTS, st.sampled_from([1, 2, 4, 8]),
     STRIDES,
-)
+)  # fmt: skip
 def test_an_accepted_matrix_lies_in_the_memory_and_covers_no_byte_twice(
     size, offset, rows, columns, item, strides
 ):
     try:
         down, across = check_layout(
-            size,
-            offset_bytes=offset,
-            rows=rows,
-            columns=columns,
-            item_bytes=item,
+            size, offset_bytes=offset, rows=rows, columns=columns, item_bytes=item,
             strides_bytes=strides,
-        )
+        )  # fmt: skip
     except SlabError:
         return
     begins = [offset + i * down + j * across for i, j in product(range(rows), range(columns))]
@@ -54,14 +46,9 @@ def test_a_contiguous_matrix_is_accepted_wherever_it_fits(
     for given_strides in (strides, None):
         try:
             check_layout(
-                100,
-                offset_bytes=offset,
-                rows=rows,
-                columns=columns,
-                item_bytes=item,
-                strides_bytes=given_strides,
-                fortran_order=fortran_order,
-            )
+                100, offset_bytes=offset, rows=rows, columns=columns, item_bytes=item,
+                strides_bytes=given_strides, fortran_order=fortran_order,
+            )  # fmt: skip
         except SlabError:
             assert not fits
         else:

@@ -77,20 +77,6 @@ def test_a_slab_whose_product_is_about_to_end_is_dropped_after_it(lanes):
     assert lanes.receive() == {"type": "dropped", "slab": 7}
 
 
-def test_a_run_in_a_lane_is_cancelled_alone(lanes):
-    memory = lanes.share_slab(7, 2**23)
-    for job, rows, device in (("1", 500, 0), ("2", 200, 1)):
-        request, _ = make_slab_request(memory, job, rows, frozenset({device}))
-        lanes.send(request.as_message())
-    lanes.receive_until("begun")
-    lanes.receive_until("begun")
-    lanes.cancel("1")
-    assert lanes.receive() == {"type": "cancelled", "job": "1"}
-    assert lanes.receive()["type"] == "succeeded"
-    lanes.send({"type": "drop", "slab": 7})
-    assert lanes.receive() == {"type": "dropped", "slab": 7}
-
-
 @pytest.mark.gpu
 def test_only_a_stored_b_in_a_slab_and_of_the_results_type_becomes_resident(start, tmp_path):
     worker = start(device="0")

@@ -84,13 +84,11 @@ class WorkerProcess:
         return self.receive_until("succeeded", "failed", "cancelled")
 
     def close(self):
-        """Close our ends of the sockets."""
         self.work.close()
         self.control.close()
 
 
 def write(folder, name, array):
-    """Save an array as an operand."""
     path = folder / name
     np.save(path, array)
     offset = path.stat().st_size - array.nbytes
@@ -100,7 +98,6 @@ def write(folder, name, array):
 
 
 def read(operand):
-    """The array in an operand's file."""
     return np.load(operand.slab)
 
 

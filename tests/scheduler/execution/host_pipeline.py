@@ -25,12 +25,10 @@ class HostPipeline:
     A resident operand is a copy of it, with which it multiplies.
 
     Attributes:
-        panel_rows: Rows of a panel.
         fails: Whether each product and each fetch of an operand fails.
         row_seconds: Seconds that each row of C takes.
         gate: An event that each product waits for; None not to wait.
         runs: How many products have begun.
-        resident_bytes: Limit of resident operands.
         submits: Whether products can be enqueued at once, by a `HostTeam`.
     """
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from tests.matrices import draw_operands, draw_pinned, is_poison, make_matrix, poison
-from tests.scheduler.profiles import find_executor_profile
+from tests.scheduler.profiles import find_executor_profile, plan_on
 from wavetrim.kernels.device import list_devices
 from wavetrim.scheduler.check.verify import verify_product
 from wavetrim.scheduler.errors import ExecutionCancelled
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.rows import Hooks
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import choose_plan, choose_plan_on
+from wavetrim.scheduler.planning.choice import choose_plan_on
 from wavetrim.scheduler.problem import GemmProblem
 
 
@@ -21,11 +21,6 @@ from wavetrim.scheduler.problem import GemmProblem
 def gpu_executor(kernel_cache):
     with Executor(cache_dir=kernel_cache, devices=list_devices()) as executor:
         yield executor
-
-
-def plan_for(executor, m, n, k, dtype="float32", **options):
-    problem, profile = GemmProblem(m, n, k, dtype), find_executor_profile(executor)
-    return choose_plan(problem, profile, PlanOptions(**options))
 
 
 def check_final_rows(executor, plan, a, b, before, beta):
@@ -65,7 +60,7 @@ def test_a_kernel_is_compiled_before_the_clock_starts(tmp_path, options, dtype):
     a = make_matrix(512, 512, dtype, seed=1)
     c = np.empty_like(a)
     with Executor(cache_dir=tmp_path, devices=list_devices()) as executor:
-        plan = plan_for(executor, 512, 512, 512, dtype, f=0, **options)
+        plan = plan_on(executor, (512, 512, 512), dtype, f=0, **options)
         began = time.perf_counter()
         timings = executor.run(plan, a, a, c)
         seconds = time.perf_counter() - began
@@ -121,7 +116,7 @@ def test_rows_of_both_parts_are_reported_final_only_when_they_are(
     if is_long:
         monkeypatch.setattr("wavetrim.scheduler.execution.run.LONG_SECONDS", 0.0)
     m, n, k = shape
-    plan = plan_for(gpu_executor, m, n, k, f=int(planned * m))
+    plan = plan_on(gpu_executor, shape, f=int(planned * m))
     operands = draw_operands(m, n, k)
     counts, _ = check_final_rows(gpu_executor, plan, *operands, beta)
     assert counts
@@ -136,7 +131,7 @@ def test_rows_computed_in_groups_of_columns_are_final_after_the_last_group(kerne
     with Executor(
         cache_dir=kernel_cache, devices=list_devices(), gpu_memory_bytes=24 << 20
     ) as executor:
-        plan = plan_for(executor, m, n, k, f=0)
+        plan = plan_on(executor, (m, n, k), f=0)
         counts, _ = check_final_rows(executor, plan, *operands, beta)
     assert counts[-1] == m
 
@@ -146,7 +141,7 @@ def test_both_parts_run_at_the_same_time(gpu_executor):
     side = 4096
     a, b = (make_matrix(side, side, "float32", seed=seed) for seed in (1, 2))
     c = np.zeros((side, side), np.float32)
-    plan = plan_for(gpu_executor, side, side, side, f=512)
+    plan = plan_on(gpu_executor, a.shape + b.shape[1:], f=512)
     gpu_executor.run(plan, a, b, c)
     timings = gpu_executor.run(plan, a, b, c)
     assert timings.total_seconds < timings.gpu_seconds + timings.cpu_seconds

@@ -36,7 +36,6 @@ def callers():
 
 
 def plan_for(*devices, corrections=None):
-    """A plan with rows on exactly these devices."""
     profile = find_preset_profile("H200 x2", cpu_threads=2)
     profile = profile if corrections is None else replace(profile, corrections=corrections)
     positions = [one for one in devices if one != CPU]

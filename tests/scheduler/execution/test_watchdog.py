@@ -11,11 +11,11 @@ from wavetrim.scheduler.execution.watchdog import TIMES_EXPECTED, Watchdog
 class Alarm:
     """What a watchdog calls: it remembers the call."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.rung = threading.Event()
         self.seconds = 0.0
 
-    def __call__(self, seconds: float) -> None:
+    def __call__(self, seconds):
         self.seconds = seconds
         self.rung.set()
 

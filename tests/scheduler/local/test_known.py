@@ -6,7 +6,7 @@ from wavetrim.kernels.transfer.pinned import locate
 from wavetrim.scheduler.local.known import ProductKind
 
 
-def test_a_kind_is_that_of_plain_operands_of_its_shapes_that_share_no_memory() -> None:
+def test_a_kind_is_that_of_plain_operands_of_its_shapes_that_share_no_memory():
     a, b, c = (np.empty(shape, "float32") for shape in ((5, 3), (3, 7), (5, 7)))
     kind = ProductKind(a.shape, b.shape, a.dtype, 1.0, is_pinned=False, condition="quiet")
     operands, memory = kind.describe_operands(), np.empty(50, "float32")

@@ -1,7 +1,5 @@
 """`wavetrim.matmul` is `numpy.matmul`, for every shape, stride and element type that it takes."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +7,7 @@ from hypothesis import strategies as st
 
 import wavetrim
 from tests.foreign_arrays import ByDlpack
-from tests.matrices import Array, draw_array, make_matrix, tolerance
+from tests.matrices import draw_array, make_matrix, tolerance
 from wavetrim.native.element_types import is_integer
 from wavetrim.scheduler.errors import FieldError, VerificationFailed
 from wavetrim.scheduler.problem import ITEM_BYTES
@@ -18,7 +16,7 @@ LARGE = (230, 190, 410)
 """M, N, K of a product that threads share."""
 
 
-def assert_equals_numpy(actual: Any, a: Any, b: Any) -> None:
+def assert_equals_numpy(actual, a, b):
     """NumPy's shape and type; integers are exact, floats within the error of K additions."""
     expected = np.matmul(a, b)
     dtype = np.result_type(np.asarray(a), np.asarray(b))
@@ -40,7 +38,7 @@ SIDES = st.integers(0, 40)
 
 
 @st.composite
-def shape_pairs(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def shape_pairs(draw):
     """Two shapes that can be multiplied: vectors, matrices, stacks that broadcast."""
     m, n, k = draw(SIDES), draw(SIDES), draw(SIDES)
     stack = draw(st.lists(st.integers(0, 3), max_size=2))
@@ -52,7 +50,7 @@ def shape_pairs(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 @st.composite
-def strided(draw: st.DrawFn, shape: tuple[int, ...], dtype: str, seed: int) -> Array:
+def strided(draw, shape, dtype, seed):
     """An array of a shape whose axes are reversed, strided, broadcast or exchanged."""
     generator = np.random.default_rng(seed)
     ways = [draw(st.sampled_from(["plain", "back", "step", "still"])) for _ in shape]
@@ -264,7 +262,7 @@ def test_infinities_and_nans_pass_through_without_a_warning():
 
 
 def test_a_wrong_product_does_not_pass(monkeypatch):
-    def multiply_wrongly(left: Array, right: Array, out: Array) -> None:
+    def multiply_wrongly(left, right, out):
         out[...] = left @ right
         out[..., -1] += 1
 
@@ -275,7 +273,7 @@ def test_a_wrong_product_does_not_pass(monkeypatch):
         wavetrim.matmul(a, a, verify=True)
 
 
-REFUSALS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
+REFUSALS = {
     "scalar": (3.0, [1.0], {}, "shape of a is (); it must be of at least one dimension"),
     "columns": (np.ones((2, 3)), np.ones((2, 3)), {}, "shape of b is (2, 3); it must be (…, 3, N)"),
     "vector": (np.ones(3), np.ones(2), {}, "shape of b is (2,); it must be (3,), as a has 3"),

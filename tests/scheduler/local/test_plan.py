@@ -2,7 +2,6 @@
 
 import doctest
 import json
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -60,7 +59,7 @@ def test_a_plan_for_another_machine_ignores_the_memory_of_this_one():
         wavetrim.plan(*sizes, device="cpu", memory="pinned")
 
 
-REFUSALS: list[tuple[dict[str, Any], str]] = [
+REFUSALS = [
     ({"m": 0}, "m is 0; it must be at least 1"),
     ({"n": 2.5}, "n is 2.5; it must be a whole number from 1"),
     ({"m": np.array([5.7])}, "m is array([5.7]); it must be a whole number from 1"),

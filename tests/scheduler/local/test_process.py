@@ -7,7 +7,7 @@ import pytest
 
 import wavetrim
 from tests.matrices import make_matrix
-from tests.processes import run_python
+from tests.processes import expect_output, run_python
 from wavetrim.scheduler.local.process import FORKED
 
 
@@ -21,7 +21,7 @@ print(*sorted(set(sys.modules) - before))
 wavetrim.matmul([[1.0]], [[2.0]])
 print({'fastapi', 'httpx', 'sqlalchemy', 'uvicorn'} & set(sys.modules))
 """
-    assert run_python(program, folder=tmp_path).stdout == "wavetrim\nset()\n"
+    expect_output(program, folder=tmp_path, prints="wavetrim\nset()\n")
 
 
 def test_several_threads_multiply_at_once():
@@ -30,7 +30,7 @@ def test_several_threads_multiply_at_once():
         for m in (3, 40, 250, 301, 400, 5)
     ]
 
-    def multiply(index: int) -> bool:
+    def multiply(index):
         a, b = operands[index % len(operands)]
         return np.allclose(wavetrim.matmul(a, b), a @ b)
 
@@ -50,8 +50,7 @@ with ThreadPoolExecutor(4) as callers:
     list(callers.map(lambda _: wavetrim.matmul(a, a), range(20)))
 print(before == count(), before)
 """
-    answer = run_python(program, folder=tmp_path, OPENBLAS_NUM_THREADS="2")
-    assert answer.stdout == "True [2]\n", answer.stderr
+    expect_output(program, folder=tmp_path, prints="True [2]\n", OPENBLAS_NUM_THREADS="2")
 
 
 FORK = """
@@ -88,8 +87,8 @@ def test_a_forked_process_multiplies_while_its_parents_threads_do(
     tmp_path, rows, columns, forks, verify
 ):
     arguments = rows, columns, forks, int(verify)
-    answer = run_python(FORK, *arguments, folder=tmp_path, OPENBLAS_NUM_THREADS="4")
-    assert (answer.stdout, answer.stderr) == (f"{rows * rows * columns}\n", "")
+    total = f"{rows * rows * columns}\n"
+    expect_output(FORK, *arguments, folder=tmp_path, prints=total, OPENBLAS_NUM_THREADS="4")
 
 
 INTERRUPTS = """
@@ -153,9 +152,8 @@ print(*said[-2:], sep="; ")
 
 
 def test_a_signal_handler_may_fork_in_a_product_but_not_multiply(tmp_path):
-    answer = run_python(HANDLER, folder=tmp_path)
-    expected = "a product of this thread is running, and has to end first; 7\n"
-    assert answer.stdout == expected, answer.stderr
+    refusal = "a product of this thread is running, and has to end first; 7\n"
+    assert run_python(HANDLER, folder=tmp_path).stdout == refusal
 
 
 @pytest.mark.gpu
@@ -195,8 +193,7 @@ for _ in range(3):
 
 
 def test_the_interpreter_ends_while_daemon_threads_multiply(tmp_path):
-    ended = run_python(END, folder=tmp_path)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    expect_output(END, folder=tmp_path, prints="")
 
 
 AFTER_MAIN = """
@@ -215,9 +212,9 @@ threading.Thread(target=multiply_on).start()
 
 @pytest.mark.parametrize("before", ["multiply()", ""])
 def test_threads_multiply_after_the_main_thread_has_ended(tmp_path, before):
-    ended = run_python(AFTER_MAIN.format(before=before, options=""), folder=tmp_path)
     products = "100000000.0\n" * (2 if before else 1)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, products, "")
+    program = AFTER_MAIN.format(before=before, options="")
+    expect_output(program, folder=tmp_path, prints=products)
 
 
 @pytest.mark.gpu
@@ -256,11 +253,9 @@ atexit.register(multiply_in_threads, "thread")
 @pytest.mark.parametrize("first", [True, False], ids=["after-others", "the-first"])
 def test_at_the_end_of_the_process_products_are_computed_without_threads(tmp_path, first):
     program = AT_THE_END.replace("{first}", str(first)).replace(", f=100", "")
-    ended = run_python(program, folder=tmp_path)
     places = ["threads' end", "thread", "thread", "finalizer", "atexit"]
     told = [f"{where} 2.0 400.0 400.0 400 300.0 402.0\n" for where in places]
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout == "".join(told)
+    expect_output(program, folder=tmp_path, prints="".join(told))
 
 
 @pytest.mark.gpu

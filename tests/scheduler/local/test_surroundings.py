@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.command import invoke_command, run_command
-from tests.processes import run_python
+from tests.processes import expect_output, run_python
 
 MULTIPLY = """
 import numpy, wavetrim
@@ -26,8 +26,7 @@ OF_THE_SERVER = {
 
 
 def test_no_setting_of_the_server_breaks_a_product_or_a_command_of_this_machine(tmp_path):
-    answer = run_python(MULTIPLY, folder=tmp_path, **OF_THE_SERVER)
-    assert (answer.stdout, answer.stderr) == ("500 9\n", "")
+    expect_output(MULTIPLY, folder=tmp_path, prints="500 9\n", **OF_THE_SERVER)
     for command in (["plan", "64", "64", "64"], ["devices"]):
         done = invoke_command(*command, folder=tmp_path, **OF_THE_SERVER)
         assert done.exit_code == 0, done.output

@@ -12,7 +12,6 @@ from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.drawing import describe_curve
-from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.corrections import (
     FORGOTTEN_SECONDS,
@@ -20,7 +19,6 @@ from wavetrim.scheduler.profile.corrections import (
     LEAST_RUNS,
     Corrections,
 )
-from wavetrim.scheduler.profile.machine import MachineProfile
 
 SMALL = make_small_machine()
 SQUARE = GemmProblem(1000, 1000, 1000, memory="pinned")
@@ -32,18 +30,17 @@ class Clock:
 
     now = 0.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock():
     return Clock()
 
 
 @pytest.fixture
-def machine(clock: Clock) -> MachineProfile:
-    """A machine that learns."""
+def machine(clock):
     return replace(SMALL, corrections=Corrections(clock))
 
 
@@ -66,7 +63,7 @@ def test_several_threads_share_a_cache_and_the_curve_of_a_plan():
     wanted = [describe_curve(choose_plan(problem, SMALL)) for problem in problems]
     start = threading.Barrier(4)
 
-    def ask(seed: int) -> bool:
+    def ask(seed):
         start.wait()
         turns = [(seed + turn) % 9 for turn in range(18)]
         return all(describe_curve(cache.choose(problems[at], SMALL)) == wanted[at] for at in turns)
@@ -127,13 +124,12 @@ def test_a_split_that_does_not_pay_is_chosen_no_more_and_tried_again_later(machi
 
 
 def test_while_others_want_the_cores_one_side_has_all_rows():
-    def plan_with(gflops: float) -> Plan:
+    def plan_with(gflops):
         return choose_plan(SQUARE, change_cpu(SMALL, float32_gflops=gflops, thread_gflops=gflops))
 
     split = plan_with(40)
     assert 0 < split.f < SQUARE.m
     assert split.find_crowded_f(numpy_has_cores=False) == 0
-    assert split.gpu_only_seconds is not None
     even = plan_with(1.5 * 40 * split.cpu_only_seconds / split.gpu_only_seconds)
     assert even.find_crowded_f(numpy_has_cores=True) == SQUARE.m, "NumPy is as fast as ever"
     assert even.find_crowded_f(numpy_has_cores=False) == 0, "others have half of each core"

@@ -2,7 +2,7 @@
 
 import heapq
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -78,36 +78,30 @@ def test_no_product_leaves_a_free_lane_in_which_it_would_end_sooner(waiting, bus
         assert all(first.ends <= (1 - WAIT_GAIN) * one.seconds for one in free)
 
 
-@dataclass(order=True)
-class Arrival:
-    """A product of the simulation."""
-
-    at: float
-    number: int
-    choices: tuple
-
-
 def simulate(arrivals, gpus):
-    """Run products as predicted; returns when each began, ended, and was first planned to begin."""
-    events = [(one.at, one.number) for one in arrivals]
+    """Run products, each with its arrival and choices, as predicted, and by their numbers.
+
+    Returns when each began, ended, and was first planned to begin.
+    """
+    events = [(at, number) for number, (at, _) in enumerate(arrivals)]
     heapq.heapify(events)
     waiting, ends, begun, done, promised = [], {}, {}, {}, {}
     while events:
         now, number = heapq.heappop(events)
-        if number is not None and number >= 0:
-            waiting.append(arrivals[number])
+        if number >= 0:
+            waiting.append(number)
         if events and events[0][0] <= now:
             continue
         busy = {device: until - now for device, until in ends.items() if until > now + 1e-9}
-        places = assign_devices([one.choices for one in waiting], busy, gpus) if waiting else ()
+        choices = [arrivals[one][1] for one in waiting]
+        places = assign_devices(choices, busy, gpus) if waiting else ()
         for one, place in zip(tuple(waiting), places, strict=True):
-            promised.setdefault(one.number, now + place.begins)
+            promised.setdefault(one, now + place.begins)
             if place.begins == 0:
                 waiting.remove(one)
-                begun[one.number] = now
-                done[one.number] = now + place.choice.seconds
-                ends.update(dict.fromkeys(place.choice.device_set, now + place.choice.seconds))
-                heapq.heappush(events, (now + place.choice.seconds, -1))
+                begun[one], done[one] = now, now + place.choice.seconds
+                ends.update(dict.fromkeys(place.choice.device_set, done[one]))
+                heapq.heappush(events, (done[one], -1))
     return begun, done, promised
 
 
@@ -119,22 +113,20 @@ def test_a_product_that_needs_all_devices_does_not_starve(gaps):
     """It begins no later than first planned: later products only fill what it leaves free."""
     at = itertools.accumulate(gap for gap, _ in gaps)
     needy = (Choice(frozenset({0, 1, CPU}), 1.0),)
-    kinds = [offer(size, 3 * size) for _, size in gaps]
-    arrivals = [Arrival(0.0, number, offer(0.7, 5.0)) for number in range(2)]
-    arrivals.append(Arrival(0.1, 2, needy))
-    arrivals += [Arrival(when, 3 + n, kinds[n]) for n, when in enumerate(at)]
+    later = [(when, offer(size, 3 * size)) for when, (_, size) in zip(at, gaps, strict=True)]
+    arrivals = [(0.0, offer(0.7, 5.0)), (0.0, offer(0.7, 5.0)), (0.1, needy), *later]
     begun, done, promised = simulate(arrivals, 2)
     assert len(done) == len(arrivals)
-    earlier = [done[one.number] for one in arrivals if one.number < 2 or one.at <= 0.1]
+    earlier = [done[number] for number, (when, _) in enumerate(arrivals) if when <= 0.1]
     assert begun[2] <= max(*earlier, promised[2]) + 1e-6
-    if all(one.at > 0.1 for one in arrivals[3:]):
+    if all(when > 0.1 for when, _ in later):
         assert begun[2] == pytest.approx(0.7)
 
 
 @given(st.lists(st.sampled_from([0.1, 0.5, 1.0]), min_size=4, max_size=40))
 def test_no_gpu_idles_while_products_wait_for_one(sizes):
     """The last product ends within the bound of list scheduling."""
-    arrivals = [Arrival(0.0, n, offer(size, team=0.6 * size)) for n, size in enumerate(sizes)]
+    arrivals = [(0.0, offer(size, team=0.6 * size)) for size in sizes]
     _, done, _ = simulate(arrivals, 2)
     assert max(done.values()) <= sum(sizes) / 2 + 1.1 * max(sizes)
 

@@ -3,7 +3,6 @@
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ from wavetrim.scheduler.profile.store import (
 RATE = ("cpu", "float32_gflops")
 
 
-def write_calibration(folder: Path, place: tuple[str | int, ...], value: Any) -> Path:
+def write_calibration(folder, place, value):
     """A stored calibration of an H200 with another value in one place."""
     path = store_profile(measure(), folder)
     document = inner = json.loads(path.read_text())
@@ -30,7 +29,7 @@ def write_calibration(folder: Path, place: tuple[str | int, ...], value: Any) ->
     return path
 
 
-def check_passed_over(folder: Path) -> None:
+def check_passed_over(folder):
     """This machine and a preset beside its CPU are planned without the calibration."""
     found = find(None, (H200,), folder)
     assert found.measured_at is None

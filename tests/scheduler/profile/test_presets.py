@@ -28,7 +28,6 @@ def test_a_preset_is_found_however_its_name_is_written(gpu):
 def test_a_preset_is_found_by_the_name_that_cuda_reports():
     for cuda_name, name in CUDA_NAMES.items():
         found = find_preset(cuda_name)
-        assert found is not None
         assert found.name == name
 
 

@@ -1,16 +1,15 @@
 """Profiles: this machine's calibration first, then a preset, then an estimate."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from tests.host_gpus import INFO
 from wavetrim.kernels.catalog import find_kernel, list_kernels
-from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.planning.gpu_rows import find_rate
 from wavetrim.scheduler.problem import MEMORIES
-from wavetrim.scheduler.profile.machine import JointLinks, KernelRate, MachineProfile
+from wavetrim.scheduler.profile.machine import KernelRate
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import (
     dump_profile,
@@ -20,31 +19,14 @@ from wavetrim.scheduler.profile.store import (
     store_profile,
 )
 
-H200 = DeviceInfo(
-    index=0,
-    name="NVIDIA H200",
-    uuid="GPU-3f2a",
-    compute_capability=(9, 0),
-    sm_count=132,
-    memory_bytes=141 * 10**9,
-    clock_mhz=1980,
-    memory_clock_mhz=3201,
-    driver_version="13000",
-    runtime_version="13000",
-)
+H200 = replace(INFO, uuid="GPU-3f2a")
 
 
-def find(
-    device: str | None = None,
-    devices: tuple[DeviceInfo, ...] = (),
-    directory: Path | None = None,
-    cpu_threads: int = 8,
-) -> MachineProfile:
+def find(device=None, devices=(), directory=None, cpu_threads=8):
     return find_profile(device, devices=devices, directory=directory, cpu_threads=cpu_threads)
 
 
-def measure(info: DeviceInfo | None = H200, joint: JointLinks | None = None) -> MachineProfile:
-    """A calibration."""
+def measure(info=H200, joint=None):
     found = find(None, (info,) if info else ())
     key = read_key(info, 8)
     return replace(found, source="measured", measured_at="2026-01-01", key=key, joint=joint)
@@ -64,7 +46,6 @@ def test_an_unknown_device_is_refused_with_the_known_ones():
 
 def test_a_gpu_without_a_preset_is_derived_from_its_properties():
     gpu = find(None, (replace(H200, name="Experimental GPU", memory_clock_mhz=0),)).gpu
-    assert gpu is not None
     assert gpu.float32_gflops == pytest.approx(66_908, rel=0.01)
     assert gpu.memory_gbytes_per_second > 0
     assert "derived" in gpu.source

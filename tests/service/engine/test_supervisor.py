@@ -4,15 +4,13 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 import pytest
 
 import wavetrim
 from tests.limit import allow
-from wavetrim.scheduler.engine.messages import Message
+from tests.service.engine.test_engine import run_with_engine
 from wavetrim.service.engine.process import EngineProcess
 from wavetrim.service.engine.supervisor import Supervisor
 
@@ -32,25 +30,25 @@ print(child.pid, file=open('PIDS', 'a'))
 class Awkward(Supervisor):
     """Supervises a process that is a short program."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__("awkward", name="the process")
-        self.learned: Message = {}
+        self.learned = {}
 
-    def list_arguments(self, _failed_starts: int, /) -> list[str]:
+    def list_arguments(self, _failed_starts, /):
         return []
 
-    def learn(self, hello: Message, /) -> None:
+    def learn(self, hello, /):
         self.learned = {"name": hello["name"]}
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+def write(tmp_path, monkeypatch):
     """Makes a program the one that the processes run; ends the children that it leaves."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     pids = tmp_path / "pids"
     pids.touch()
 
-    def write(program: str) -> None:
+    def write(program):
         (tmp_path / "awkward.py").write_text(_BEGIN + program.replace("PIDS", str(pids)))
 
     yield write
@@ -58,25 +56,15 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         os.kill(pid, signal.SIGKILL)
 
 
-def run(scenario: Callable[[Awkward], Awaitable[None]], seconds: float = 30) -> None:
-    async def start_and_stop() -> None:
-        supervisor = Awkward()
-        async with asyncio.timeout(seconds):
-            await supervisor.start()
-            try:
-                await scenario(supervisor)
-            finally:
-                await supervisor.stop()
-
-    asyncio.run(start_and_stop())
+def run(scenario):
+    supervisor = Awkward()
+    run_with_engine(supervisor, partial(scenario, supervisor))
 
 
-def test_a_child_that_keeps_the_output_open_does_not_delay_the_next_start(
-    write: Callable[[str], None],
-) -> None:
+def test_a_child_that_keeps_the_output_open_does_not_delay_the_next_start(write):
     write(LEAVES_A_CHILD + GREETS + WAITS)
 
-    async def scenario(supervisor: Awkward) -> None:
+    async def scenario(supervisor):
         await supervisor.wait_ready()
         began = time.monotonic()
         await supervisor.restart("the test says so")
@@ -87,12 +75,12 @@ def test_a_child_that_keeps_the_output_open_does_not_delay_the_next_start(
     run(scenario)
 
 
-def test_a_stop_while_a_process_is_ending_ends_its_runs(write: Callable[[str], None]) -> None:
+def test_a_stop_while_a_process_is_ending_ends_its_runs(write):
     write(LEAVES_A_CHILD + GREETS + WAITS)  # its end takes a while, as its output stays open
-    told: list[Any] = []
-    gone: list[bool] = []
+    told = []
+    gone = []
 
-    async def scenario(supervisor: Awkward) -> None:
+    async def scenario(supervisor):
         supervisor.on_gone = lambda: gone.append(True)
         await supervisor.wait_ready()
         supervisor.start_run({"type": "run", "job": "j"}, told.append)
@@ -107,12 +95,10 @@ def test_a_stop_while_a_process_is_ending_ends_its_runs(write: Callable[[str], N
     assert gone == [True]
 
 
-def test_a_greeting_of_another_version_is_a_failed_start(
-    write: Callable[[str], None], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_greeting_of_another_version_is_a_failed_start(write, caplog):
     write(GREETS.replace("'name'", "'title'") + WAITS)
 
-    async def scenario(supervisor: Awkward) -> None:
+    async def scenario(supervisor):
         while supervisor.restarts < 2:  # noqa: ASYNC110 # nothing tells of it
             await asyncio.sleep(0.01)
         assert not supervisor.ready
@@ -121,14 +107,12 @@ def test_a_greeting_of_another_version_is_a_failed_start(
     assert "cannot be read" in caplog.text
 
 
-def test_a_process_finds_the_same_wavetrim_and_no_folder_of_it_by_its_bare_name(
-    write: Callable[[str], None], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_process_finds_the_same_wavetrim_and_no_folder_of_it_by_its_bare_name(write, caplog):
     write(
         "import wavetrim; print(wavetrim.__file__, os.path.dirname(wavetrim.__file__) in sys.path)"
     )
 
-    async def scenario() -> None:
+    async def scenario():
         process = await EngineProcess.launch("awkward", [], lambda _message: None, {})
         await process.end(20)
 

@@ -2,13 +2,12 @@
 
 import json
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy, make_server_fixture
+from tests.server import NPY, encode_npy, make_server_fixture
 
 KEY = "a-key-that-nobody-may-read"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -22,17 +21,14 @@ IDS = {
 server = make_server_fixture(variables={"TZ": "Asia/Kolkata"}, log_format="json", api_key=KEY)
 
 
-def find_lines(server: RunningServer, **fields: Any) -> list[dict[str, Any]]:
+def find_lines(server, **fields):
     """The objects in the log that have these fields, once there are any."""
-    found: list[dict[str, Any]] = []
 
-    def look() -> bool:
+    def look():
         told = [json.loads(line) for line in server.read_log().splitlines()]
-        found[:] = [line for line in told if fields.items() <= line.items()]
-        return bool(found)
+        return [line for line in told if fields.items() <= line.items()]
 
-    wait_until(look)
-    return found
+    return wait_until(look)
 
 
 def test_where_it_serves_is_a_line_of_the_log(server):

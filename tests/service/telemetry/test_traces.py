@@ -3,9 +3,7 @@
 import gzip
 import sys
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,46 +20,38 @@ HEADERS = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
 
 
 class Collector(ThreadingHTTPServer):
-    """Receives spans.
+    """Receives spans; its variables let a service send them to it, soon."""
 
-    Attributes:
-        variables: What lets a service send spans to it, soon.
-        spans: Those that have come.
-        services: Names of the services that have sent them.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(("127.0.0.1", 0), _Receiver)
         self.variables = {
             "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self.server_port}",
             "OTEL_BSP_SCHEDULE_DELAY": "50", "OTEL_SERVICE_NAME": "multiplier",
         }  # fmt: skip
-        self.spans: list[Any] = []
-        self.services: set[str] = set()
+        self.spans = []
+        self.services = set()
 
-    def take(self, body: bytes) -> None:
-        """Take the spans of a request."""
+    def take(self, body):
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
             named = {item.key: item.value.string_value for item in resource.resource.attributes}
             self.services.add(named["service.name"])
             for scope in resource.scope_spans:
                 self.spans += scope.spans
 
-    def find(self, trace: str, count: int) -> dict[str, Any]:
+    def find(self, trace, count):
         """The spans of a trace by name, once this number has come."""
-        found: list[Any] = []
 
-        def look() -> bool:
-            found[:] = [span for span in self.spans if span.trace_id.hex() == trace]
-            return len(found) >= count
+        def look():
+            found = [span for span in self.spans if span.trace_id.hex() == trace]
+            return found if len(found) >= count else None
 
-        wait_until(look)
+        found = wait_until(look)
         assert len(found) == count, [span.name for span in found]
         return {span.name: span for span in found}
 
 
 class _Receiver(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
+    def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         packed = self.headers.get("Content-Encoding") == "gzip"
         assert isinstance(self.server, Collector)
@@ -69,12 +59,12 @@ class _Receiver(BaseHTTPRequestHandler):
         self.send_response(200)
         self.end_headers()
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         """Keep quiet."""
 
 
 @pytest.fixture(scope="module")
-def collector() -> Iterator[Collector]:
+def collector():
     with Collector() as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -84,15 +74,13 @@ def collector() -> Iterator[Collector]:
 
 
 @pytest.fixture(scope="module")
-def server(
-    collector: Collector, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningServer]:
+def server(collector, tmp_path_factory):
     folder = tmp_path_factory.mktemp("traced")
     with RunningServer(folder / "data", traces="otlp", variables=collector.variables) as running:
         yield running
 
 
-def seconds(span: Any) -> float:
+def seconds(span):
     return float(span.end_time_unix_nano - span.start_time_unix_nano) / 1e9
 
 

@@ -1,7 +1,5 @@
 """A service with several callers, over each kind of database."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.postgres import DATABASES
@@ -10,9 +8,7 @@ from tests.service.tenants.tenants import OWN_KEY
 
 
 @pytest.fixture(scope="module", params=DATABASES)
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningServer]:
+def server(request, tmp_path_factory):
     """A service with a key of its own, over TCP and a Unix socket."""
     folder = tmp_path_factory.mktemp("tenants")
     settings = {"api_key": OWN_KEY, "unix_socket": folder / "socket"}

@@ -4,10 +4,8 @@ import base64
 import json
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -25,30 +23,27 @@ MAKERS = {
 
 
 class Issuer:
-    """Keys by their ids, each for one algorithm, and what is asked for them.
+    """Keys by their ids, each for one algorithm, and how often their JWKS was read.
 
-    Attributes:
-        reads: How often the JWKS was asked for.
-        status: What it is answered with.
-        is_slow: Whether an answer begins and never ends.
+    It is answered with `status`; if it is slow, an answer begins and never ends.
     """
 
-    def __init__(self) -> None:
-        self.keys: dict[str, tuple[str, Any]] = {}
+    def __init__(self, **algorithms):
+        self.keys = {}
+        for kid, algorithm in algorithms.items():
+            self.add(kid, algorithm)
         self.reads = 0
         self.status = 200
         self.is_slow = False
         self.ended = threading.Event()
 
-    def add(self, kid: str, algorithm: str) -> None:
-        """Make a key."""
+    def add(self, kid, algorithm):
         self.keys[kid] = algorithm, MAKERS[algorithm]()
 
-    def describe(self) -> dict[str, Any]:
-        """The JWKS."""
+    def describe(self):
         return {"keys": [describe_key(kid, *key) for kid, key in self.keys.items()]}
 
-    def sign(self, kid: str, *, headers: dict[str, Any] | None = None, **claims: Any) -> str:
+    def sign(self, kid, *, headers=None, **claims):
         """A token that is right, but for what is named; None leaves a claim out."""
         algorithm, private = self.keys[kid]
         return jwt.encode(
@@ -56,7 +51,7 @@ class Issuer:
         )
 
 
-def make_claims(**claims: Any) -> dict[str, Any]:
+def make_claims(**claims):
     """The claims of a right token, with others in their places; None leaves one out."""
     right = {
         "iss": ISSUER,
@@ -68,27 +63,25 @@ def make_claims(**claims: Any) -> dict[str, Any]:
     return {name: value for name, value in {**right, **claims}.items() if value is not None}
 
 
-def describe_key(kid: str, algorithm: str, private: Any) -> dict[str, Any]:
+def describe_key(kid, algorithm, private):
     """A public key as a JWKS has it."""
-    public: dict[str, Any] = jwt.get_algorithm_by_name(algorithm).to_jwk(
-        private.public_key(), as_dict=True
-    )
+    public = jwt.get_algorithm_by_name(algorithm).to_jwk(private.public_key(), as_dict=True)
     public.pop("key_ops", None)
     return {**public, "kid": kid, "use": "sig"}
 
 
-def forge(header: dict[str, Any], claims: dict[str, Any], signature: bytes = b"") -> str:
+def forge(header, claims, signature=b""):
     """A token of any parts."""
     parts = (json.dumps(header).encode(), json.dumps(claims).encode(), signature)
     return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
 
 
 @contextmanager
-def serve(issuer: Issuer) -> Iterator[str]:
+def serve(issuer):
     """A server of the issuer's JWKS, for a block; yields its URL."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             issuer.reads += 1
             content = json.dumps(issuer.describe()).encode()
             self.send_response(issuer.status)
@@ -102,7 +95,7 @@ def serve(issuer: Issuer) -> Iterator[str]:
             else:
                 self.wfile.write(content)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        def log_message(self, format, *args):  # noqa: A002
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

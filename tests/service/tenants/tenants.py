@@ -1,19 +1,15 @@
 """Callers of one service, each with a key of its own."""
 
-from pathlib import Path
-from typing import Any
-
-import httpx
 import numpy as np
 
 from tests.command import invoke_command
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy, open_http
+from tests.server import NPY, encode_npy, open_http
 
 OWN_KEY = "the-service's-own-key"
 
 
-def manage_keys(server: RunningServer, *arguments: object) -> str:
+def manage_keys(server, *arguments):
     """Run `wavetrim keys` while a service runs; returns what it prints."""
     url = server.settings.get("database_url")
     variables = {} if url is None else {"WAVETRIM_DATABASE_URL": str(url)}
@@ -25,31 +21,28 @@ def manage_keys(server: RunningServer, *arguments: object) -> str:
     return done.stdout.strip()
 
 
-def open_caller(server: RunningServer, key: str, socket: Path | None = None) -> httpx.Client:
+def open_caller(server, key, socket=None):
     """A client with a key, once the service takes it."""
     client = open_http(socket or server.url, headers={"Authorization": f"Bearer {key}"})
     wait_until(lambda: client.get("/v1/devices").status_code != 401)
     return client
 
 
-def store(client: httpx.Client, size: int = 2, **headers: str) -> dict[str, Any]:
-    """Store a matrix of ones."""
+def store(client, size=2, **headers):
     content = encode_npy(np.ones((size, size)))
     answer = client.post("/v1/matrices", content=content, headers={**NPY, **headers})
     assert answer.is_success, answer.text
-    stored: dict[str, Any] = answer.json()
-    return stored
+    return answer.json()
 
 
-def post_job(client: httpx.Client, a: str, b: str, key: str | None = None) -> httpx.Response:
-    """Post a product as a job."""
+def post_job(client, a, b, key=None):
     headers = {} if key is None else {"Idempotency-Key": key}
     return client.post("/v1/jobs", json={"a": a, "b": b}, headers=headers)
 
 
-def finish_job(client: httpx.Client, posted: httpx.Response) -> dict[str, Any]:
+def finish_job(client, posted):
     """A job as it has succeeded."""
     assert posted.is_success, posted.text
-    job: dict[str, Any] = client.get(f"/v1/jobs/{posted.json()['id']}?wait_seconds=60").json()
+    job = client.get(f"/v1/jobs/{posted.json()['id']}?wait_seconds=60").json()
     assert job["state"] == "succeeded", job
     return job

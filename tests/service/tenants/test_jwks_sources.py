@@ -14,16 +14,9 @@ from wavetrim.service.tenants.issuer_keys import IssuerKeys
 from wavetrim.service.tenants.jwks import JwksRefused, JwksSource
 
 
-def make_issuer(*kids: str) -> Issuer:
-    issuer = Issuer()
-    for kid in kids:
-        issuer.add(kid, "ES256")
-    return issuer
-
-
 def test_a_proxy_cannot_answer_for_this_machine(monkeypatch):
-    proxy = make_issuer("evil")
-    with serve(make_issuer("right")) as url, serve(proxy) as proxy_url:
+    proxy = Issuer(evil="ES256")
+    with serve(Issuer(right="ES256")) as url, serve(proxy) as proxy_url:
         for name in ("http_proxy", "all_proxy"):
             monkeypatch.setenv(name, proxy_url)
         monkeypatch.delenv("no_proxy", raising=False)
@@ -35,7 +28,7 @@ def test_a_proxy_cannot_answer_for_this_machine(monkeypatch):
 def test_a_pipe_is_refused_and_a_link_to_a_file_is_not(tmp_path):
     pipe, link, file = (tmp_path / name for name in ("pipe", "link", "file"))
     os.mkfifo(pipe)
-    file.write_text(json.dumps(make_issuer("key").describe()))
+    file.write_text(json.dumps(Issuer(key="ES256").describe()))
     link.symlink_to(file)
     (key,) = JwksSource(str(link)).read()
     assert key.kid == "key"
@@ -50,7 +43,7 @@ def test_a_pipe_is_refused_and_a_link_to_a_file_is_not(tmp_path):
 
 
 def test_the_log_has_no_query_of_the_url(caplog):
-    async def read(place: str) -> None:
+    async def read(place):
         keys = IssuerKeys(JwksSource(place))
         await keys.start()
         await keys.stop()

@@ -1,26 +1,24 @@
 """Keys of several callers: made and revoked while the service runs, each with its scopes."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 from tests.command import invoke_command
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy, make_server_fixture
+from tests.server import NPY, encode_npy, make_server_fixture
 from tests.service.tenants.tenants import OWN_KEY as OWN
 from tests.service.tenants.tenants import manage_keys as keys
 
 server = make_server_fixture(api_key=OWN, metrics="key")
 
 
-def ask(server: RunningServer, key: str, method: str = "GET", path: str = "/v1/matrices") -> int:
+def ask(server, key, method="GET", path="/v1/matrices"):
     content = encode_npy(np.ones((2, 2))) if method == "POST" else b""
     headers = {**NPY, "Authorization": f"Bearer {key}"}
     return server.client.request(method, path, headers=headers, content=content).status_code
 
 
-def wait_for(answer: Callable[[], int], status: int) -> None:
+def wait_for(answer, status):
     wait_until(lambda: answer() == status)
 
 

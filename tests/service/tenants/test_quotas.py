@@ -1,17 +1,14 @@
 """Quotas of keys: what is refused, that nothing slips past them, and that others are untouched."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
 from tests.leases import Lease
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy
+from tests.server import NPY, encode_npy
 from tests.service.api.wire.wire_server import make_head
 from tests.service.tenants.tenants import finish_job, manage_keys, open_caller, post_job, store
 
@@ -20,11 +17,10 @@ FILE_BYTES = len(encode_npy(np.ones((20, 20))))
 
 
 @pytest.fixture
-def make_caller(server: RunningServer) -> Iterator[Callable[..., httpx.Client]]:
-    """Makes callers with quotas."""
+def make_caller(server):
     clients = []
 
-    def make(name: str, *quotas: object) -> httpx.Client:
+    def make(name, *quotas):
         key = manage_keys(server, "add", name, *quotas)
         clients.append(open_caller(server, key, server.unix_socket))
         return clients[-1]
@@ -34,17 +30,16 @@ def make_caller(server: RunningServer) -> Iterator[Callable[..., httpx.Client]]:
         client.close()
 
 
-def show_me(client: httpx.Client) -> dict[str, Any]:
-    me: dict[str, Any] = client.get("/v1/me").json()
-    return me
+def show_me(client):
+    return client.get("/v1/me").json()
 
 
-def upload(client: httpx.Client, size: int = 20, query: str = "") -> httpx.Response:
+def upload(client, size=20, query=""):
     content = encode_npy(np.ones((size, size)))
     return client.post(f"/v1/matrices{query}", content=content, headers=NPY)
 
 
-def ask_at_once(count: int, ask: Callable[[], httpx.Response]) -> list[httpx.Response]:
+def ask_at_once(count, ask):
     with ThreadPoolExecutor(count) as pool:
         return [one.result() for one in [pool.submit(ask) for _ in range(count)]]
 

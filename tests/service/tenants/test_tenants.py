@@ -1,15 +1,11 @@
 """What belongs to one caller is not there for any other, and all there is for an admin."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections import namedtuple
 
-import httpx
 import pytest
 
 from tests.leases import Lease
-from tests.server import RunningServer
 from tests.service.tenants.tenants import (
     OWN_KEY,
     finish_job,
@@ -24,26 +20,15 @@ from wavetrim.service.settings import Settings
 UNKNOWN = "0" * 30
 
 
-@dataclass(frozen=True, slots=True)
-class Callers:
-    """Callers of one service, over its Unix socket."""
+Callers = namedtuple("Callers", "ada bob root own")
+"""Callers of one service, over its Unix socket."""
 
-    ada: httpx.Client
-    bob: httpx.Client
-    root: httpx.Client
-    own: httpx.Client
-
-
-@dataclass(frozen=True, slots=True)
-class Things:
-    """Ids of what is ada's, by their names in paths."""
-
-    ids: dict[str, str]
-    product: str
+Things = namedtuple("Things", "ids product")
+"""Ids of what is ada's, by their names in paths, and of a product."""
 
 
 @pytest.fixture(scope="module")
-def callers(server: RunningServer) -> Iterator[Callers]:
+def callers(server):
     made = [manage_keys(server, "add", name) for name in ("ada", "bob")]
     made += [manage_keys(server, "add", "root", "--scope", "admin"), OWN_KEY]
     clients = [open_caller(server, key, server.unix_socket) for key in made]
@@ -53,7 +38,7 @@ def callers(server: RunningServer) -> Iterator[Callers]:
 
 
 @pytest.fixture(scope="module")
-def things(callers: Callers) -> Iterator[Things]:
+def things(callers):
     matrix = store(callers.ada)["id"]
     job = finish_job(callers.ada, post_job(callers.ada, matrix, matrix))
     with Lease(callers.ada, 2**21) as lease:
@@ -61,7 +46,7 @@ def things(callers: Callers) -> Iterator[Things]:
         yield Things(ids, job["result"])
 
 
-def list_calls() -> list[tuple[str, str]]:
+def list_calls():
     """The calls that name something by its id, as the application describes them.
 
     What the Open Inference Protocol names, its model, belongs to no caller.
@@ -72,7 +57,7 @@ def list_calls() -> list[tuple[str, str]]:
     return calls + [("HEAD", path) for method, path in calls if path.endswith(("data", "result"))]
 
 
-def ask(client: httpx.Client, method: str, path: str, **more: Any) -> tuple[int, str]:
+def ask(client, method, path, **more):
     """An answer's status and body, where no id of a thing shows."""
     answer = client.request(method, path, **more)
     return answer.status_code, re.sub(r"[0-9a-f]{30,32}", "…", answer.text)
@@ -119,8 +104,8 @@ def test_lists_show_what_is_ones_own_page_by_page(callers, things):
     for kind, expected in (("matrices", kept), ("jobs", jobs)):
         foreign = callers.ada.get(f"/v1/{kind}?limit=1").json()["next_cursor"]
         assert foreign is not None
-        found: list[dict[str, Any]] = []
-        cursor: dict[str, str] = {}
+        found = []
+        cursor = {}
         while True:
             answer = callers.bob.get(f"/v1/{kind}", params={"limit": 2, **cursor}).json()
             found += answer[kind]
@@ -203,7 +188,7 @@ def test_statistics_of_the_protocol_are_the_callers_own(callers):
         for _ in range(times):
             assert caller.post("/v2/models/matmul/infer", json=document).is_success
 
-    def count(caller: httpx.Client) -> int:
+    def count(caller):
         answer = caller.get("/v2/models/matmul/stats").json()
         return int(answer["model_stats"][0]["inference_count"])
 

@@ -5,8 +5,7 @@ import hmac
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jwt
 import numpy as np
@@ -30,22 +29,19 @@ SETTINGS = {"jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
 
 
 @pytest.fixture(scope="module")
-def issuer() -> Issuer:
-    issuer = Issuer()
-    for algorithm in MAKERS:
-        issuer.add(algorithm, algorithm)
-    return issuer
+def issuer():
+    return Issuer(**{algorithm: algorithm for algorithm in MAKERS})
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> Iterator[RunningServer]:
+def server(tmp_path_factory, issuer):
     with serve(issuer) as url:
         folder = tmp_path_factory.mktemp("tokens") / "data"
         with RunningServer(folder, **SETTINGS, jwt_jwks=url) as running:
             yield running
 
 
-def ask(server: RunningServer, token: str, method: str = "GET") -> tuple[int, dict[str, Any]]:
+def ask(server, token, method="GET"):
     headers = {"Authorization": f"Bearer {token}", **NPY}
     content = encode_npy(np.ones((2, 2))) if method == "POST" else b""
     answer = server.client.request(method, "/v1/matrices", headers=headers, content=content)
@@ -91,7 +87,7 @@ class After(NamedTuple):
     seconds: int
 
 
-def list_wrong_claims() -> list[dict[str, Any]]:
+def list_wrong_claims():
     return [
         {"exp": After(-60)}, {"exp": None}, {"exp": "soon"}, {"exp": True}, {"exp": float("inf")},
         {"exp": "99999999999"}, {"exp": "1e999"}, {"nbf": "1"}, {"iat": True},
@@ -120,7 +116,7 @@ def test_claims_that_are_not_right_are_refused(server, issuer, claims):
     assert (status, problem["title"]) == (401, "API key needed")
 
 
-def list_forgeries(issuer: Issuer) -> dict[str, str]:
+def list_forgeries(issuer):
     """Tokens that nobody may take, by what is wrong with them."""
     public = issuer.keys["RS256"][1].public_key()
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -187,12 +183,8 @@ def test_an_issuer_needs_pyjwt_and_lets_a_service_listen_on_a_network(monkeypatc
 # The keys
 
 
-def read_with(
-    url: str, work: Callable[[Tokens, IssuerKeys], Any], *, pause_seconds: float = 0.0
-) -> Any:
-    """Run something with an issuer's keys."""
-
-    async def run() -> Any:
+def read_with(url, work, *, pause_seconds=0.0):
+    async def run():
         keys = IssuerKeys(JwksSource(url), pause_seconds=pause_seconds)
         tokens = Tokens(ISSUER, AUDIENCE, keys)
         await keys.start()
@@ -205,10 +197,9 @@ def read_with(
 
 
 def test_a_new_key_is_taken_and_one_that_was_withdrawn_is_not_any_more():
-    issuer = Issuer()
-    issuer.add("first", "ES256")
+    issuer = Issuer(first="ES256")
 
-    async def rotate(tokens: Tokens, keys: IssuerKeys) -> None:
+    async def rotate(tokens, keys):
         old = issuer.sign("first")
         assert (await tokens.read(old)).name == "jwt:ada"
         issuer.keys.clear()
@@ -223,10 +214,9 @@ def test_a_new_key_is_taken_and_one_that_was_withdrawn_is_not_any_more():
 
 
 def test_many_tokens_of_unknown_keys_have_the_issuer_asked_once():
-    issuer = Issuer()
-    issuer.add("known", "ES256")
+    issuer = Issuer(known="ES256")
 
-    async def flood(tokens: Tokens, keys: IssuerKeys) -> list[Any]:
+    async def flood(tokens, keys):
         issuer.reads = 0
         unknown = [issuer.sign("known", headers={"kid": str(n)}) for n in range(50)]
         await asyncio.sleep(1.1)
@@ -242,21 +232,20 @@ def test_many_tokens_of_unknown_keys_have_the_issuer_asked_once():
 def test_an_issuer_that_cannot_be_read_is_told_of_and_asked_again(fault, caplog, monkeypatch):
     if fault == "slow":
         monkeypatch.setattr("wavetrim.service.tenants.jwks._READ_SECONDS", 0.5)
-    issuer = Issuer()
-    issuer.add("key", "ES256")
+    issuer = Issuer(key="ES256")
     token = issuer.sign("key")
     issuer.is_slow = fault == "slow"
     issuer.status = {"error": 500, "redirect": 302}.get(fault, 200)
     if fault == "empty":
         keys, issuer.keys = issuer.keys, {}
 
-    async def read_while_away(tokens: Tokens, keys: IssuerKeys) -> None:
+    async def read_while_away(tokens, keys):
         began = time.monotonic()
         with pytest.raises(IssuerAway, match="cannot be read"):
             await tokens.read(token)
         assert time.monotonic() - began < allow(8)
 
-    async def read_after(tokens: Tokens, found: IssuerKeys) -> str:
+    async def read_after(tokens, found):
         with pytest.raises(IssuerAway):
             await tokens.read(token)
         issuer.status, issuer.is_slow = 200, False
@@ -276,10 +265,9 @@ def test_an_issuer_that_cannot_be_read_is_told_of_and_asked_again(fault, caplog,
 
 
 def test_keys_outlast_an_issuer_that_has_gone():
-    issuer = Issuer()
-    issuer.add("key", "ES256")
+    issuer = Issuer(key="ES256")
 
-    async def read(tokens: Tokens, keys: IssuerKeys) -> str:
+    async def read(tokens, keys):
         issuer.status = 500
         with pytest.raises(IssuerAway):  # it may have the key
             await tokens.read(issuer.sign("key", headers={"kid": "new"}))
@@ -290,12 +278,11 @@ def test_keys_outlast_an_issuer_that_has_gone():
 
 
 def test_a_file_has_the_keys_as_well(tmp_path):
-    issuer = Issuer()
-    issuer.add("key", "RS256")
+    issuer = Issuer(key="RS256")
     path = tmp_path / "jwks.json"
     path.write_text(json.dumps(issuer.describe()))
 
-    async def read(tokens: Tokens, keys: IssuerKeys) -> str:
+    async def read(tokens, keys):
         return (await tokens.read(issuer.sign("key"))).name
 
     assert read_with(str(path), read) == "jwt:ada"
@@ -305,10 +292,7 @@ def test_a_file_has_the_keys_as_well(tmp_path):
 
 
 def test_keys_that_are_not_for_verifying_are_passed_over():
-    issuer = Issuer()
-    for kid in ("ES256", "RS256"):
-        issuer.add(kid, kid)
-    ec, rsa_key = issuer.describe()["keys"]
+    ec, rsa_key = Issuer(ES256="ES256", RS256="RS256").describe()["keys"]
     (kept,) = parse_jwks(json.dumps({"keys": [
         {**ec, "kid": "right"},
         {**ec, "use": "enc"}, {**ec, "key_ops": ["sign"]}, {**ec, "d": "AQAB"},
