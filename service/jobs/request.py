@@ -122,7 +122,7 @@ class JobRequest(ProductOptions):
     storage: Literal["disk", "memory"] = Field(
         "disk",
         description="Where the product is kept: on disk, durable when the job has succeeded, or in "
-        "memory only, until the service ends.",
+        "memory only, until the service ends; on disk, too, if the arena has no room for it.",
     )
     priority: Priority = 0
     labels: list[Label] = Field([], max_length=MOST_LABELS, description="Its labels.")

@@ -24,6 +24,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import BodyTooLarge
+from wavetrim.service.storage.arena.arena import ArenaFull
 from wavetrim.service.storage.database.shared_commits import CommitLost, Together, make_all
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
@@ -99,10 +100,18 @@ class Drafts:
     async def begin(self, matrix: Matrix) -> Draft:
         """Begin a matrix that is computed; all of it counts from now on.
 
+        One that should be in memory only is stored on disk, as others are, if the arena has no
+        memory for it: nobody is there any more who could be refused.
+
         Raises:
-            StorageFull: There is no space on disk; or no memory, for a matrix that is stored only
-                there.
+            StorageFull: There is no space on disk.
         """
+        try:
+            return await self._begin(matrix)
+        except ArenaFull:
+            return await self._begin(replace(matrix, on_disk=True))
+
+    async def _begin(self, matrix: Matrix) -> Draft:
         await run_to_end(self.store.stored.begin, matrix, growing=False)
         try:
             make_file = partial(self._map, matrix, growing=False) if matrix.on_disk else None

@@ -180,3 +180,27 @@ def test_a_caller_that_waits_for_a_queued_job_is_told_when_the_service_ends(
     threading.Timer(0.3, server.terminate).start()
     job = server.client.get(f"/v1/jobs/{queued}?wait_seconds=50").json()
     assert job["state"] == "queued"
+
+
+def test_results_in_memory_that_find_no_room_there_are_kept_on_disk(start_server: Start) -> None:
+    server = start_server(arena_bytes=32 * MIB, arena_slab_bytes=16 * MIB, arena_poison=True)
+    server.wait_ready()
+    a = make_matrix(1024, 1024, "float64", seed=1)  # 8 MiB
+    name = server.upload(a)
+    jobs = [post(server, name, storage="memory", alpha=alpha) for alpha in range(1, 9)]
+    results = [server.wait_job(job) for job in jobs]
+    assert [(one["state"], one["attempts"]) for one in results] == [("succeeded", 1)] * 8, results
+    assert server.read_arena("used_bytes") <= 32 * MIB
+    stored = [server.client.get(f"/v1/matrices/{one['result']}").json() for one in results]
+    places = [one["where"] for one in stored]
+    assert places.count("memory") in (1, 2), places  # all others found the arena full
+    for alpha, job in enumerate(jobs, 1):
+        assert np.allclose(server.download(f"/v1/jobs/{job}/result"), alpha * (a @ a))
+    # They are operands as others are, and those on disk outlive a restart.
+    last = server.wait_job(post(server, results[-1]["result"], storage="memory"))
+    assert last["state"] == "succeeded", last
+    server.stop()
+    server.restart()
+    for one, place in zip(results, places, strict=True):
+        found = server.client.get(f"/v1/matrices/{one['result']}/data").status_code
+        assert found == (200 if place == "disk" else 404)
