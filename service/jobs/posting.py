@@ -72,6 +72,8 @@ class Posting:
             assert a is not None
             assert b is not None
             problem, stack = check_operands(a, b, c, alpha=request.alpha, beta=request.beta)
+            # A result that is larger than any matrix may be is refused now.
+            self._matrices.drafts.describe(problem.m, problem.n, problem.dtype, stack=stack)
             asked = request.model_dump()
             product = sketch(asked, a, b, c)
             await self._plans.plan_once(product)

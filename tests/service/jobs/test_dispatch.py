@@ -271,9 +271,9 @@ def test_a_product_without_room_fails_with_its_reason(tmp_path: Path) -> None:
         failed = await finish(parts, column, row)
         assert failed.error is not None
         assert failed.error["kind"] == "storage"
-        assert "max_matrix_bytes" in failed.error["message"]
+        assert "max_storage_bytes" in failed.error["message"]
 
-    run(tmp_path, scenario, max_matrix_bytes=100_000)
+    run(tmp_path, scenario, max_storage_bytes=100_000)
 
 
 def test_a_repeated_post_gets_its_job_though_the_operands_are_gone(run_shared: RunShared) -> None:

@@ -17,14 +17,14 @@ from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller
 
 A, B = (make_matrix(20, 20, "float64", seed=seed) for seed in (1, 2))
 COLUMN, ROW = np.ones((400, 1)), np.ones((1, 400))
-"""Their product is larger than the service stores: a job of it fails."""
+"""Their product is larger than all that the service stores: a job of it fails."""
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("chains") / "data"
     with RunningServer(
-        folder, api_key=OWN_KEY, max_matrix_bytes=100_000, max_queued_jobs=20
+        folder, api_key=OWN_KEY, max_storage_bytes="1MB", max_queued_jobs=20
     ) as running:
         yield running
 
@@ -173,8 +173,8 @@ def test_what_needs_a_job_fails_with_it(server, ada, stored) -> None:
         next_one = post(ada, a=result_of(failing), b=column)
         last = post(ada, a=row, b=result_of(next_one))
         free = post(ada, a=row, b=column, verify=True)
-    expect_ended(ada, next_one, "failed", failing, "max_matrix_bytes")
-    expect_ended(ada, last, "failed", next_one, failing, "max_matrix_bytes")
+    expect_ended(ada, next_one, "failed", failing, "max_storage_bytes")
+    expect_ended(ada, last, "failed", next_one, failing, "max_storage_bytes")
     assert get(ada, failing, wait_seconds=60)["error"]["kind"] == "storage"
     expect_product(ada, free, [[400.0]])
     refused = ada.post("/v1/jobs", json={"a": result_of(failing), "b": column})
@@ -183,7 +183,7 @@ def test_what_needs_a_job_fails_with_it(server, ada, stored) -> None:
         failing, "a job that waits, runs or has succeeded",
     )  # fmt: skip
     assert "failed: " in refused.json()["detail"]
-    assert "max_matrix_bytes" in refused.json()["detail"]
+    assert "max_storage_bytes" in refused.json()["detail"]
 
 
 def test_what_needs_a_job_is_cancelled_with_it(server, ada, stored) -> None:

@@ -204,3 +204,14 @@ def test_results_in_memory_that_find_no_room_there_are_kept_on_disk(start_server
     for one, place in zip(results, places, strict=True):
         found = server.client.get(f"/v1/matrices/{one['result']}/data").status_code
         assert found == (200 if place == "disk" else 404)
+
+
+def test_a_result_larger_than_any_matrix_is_refused_before_it_is_a_job(start_server: Start) -> None:
+    server = start_server(max_matrix_bytes=100_000)
+    column, row = (server.upload(np.ones(shape)) for shape in ((400, 1), (1, 400)))
+    refused = server.client.post("/v1/jobs", json={"a": column, "b": row})
+    assert refused.status_code == 413
+    problem = refused.json()
+    assert (problem["field"], problem["value"]) == ("matrix size", 400 * 400 * 8 + 4096)
+    assert problem["limit"] == "at most 100000 bytes (max_matrix_bytes)"
+    assert server.client.get("/v1/jobs").json()["jobs"] == []
