@@ -4,6 +4,7 @@ import pytest
 
 from wavetrim.service.storage.arena.free_ranges import FreeRanges
 from wavetrim.service.storage.arena.slab import choose_slab_bytes, find_usual_bytes
+from wavetrim.service.storage.matrices.npy import PAGE_BYTES
 
 MIB = 2**20
 GIB = 2**30
@@ -21,7 +22,17 @@ def test_no_extent_spans_two_slabs():
     ("limit", "usual"), [(64 * GIB, GIB), (8 * GIB, GIB), (7 * GIB, 256 * MIB), (0, 256 * MIB)]
 )
 def test_slabs_of_a_small_arena_are_small(limit, usual):
-    assert find_usual_bytes(limit) == usual
+    assert find_usual_bytes(limit) == usual + 2 * MIB
+
+
+@pytest.mark.parametrize("limit", [2 * GIB, 64 * GIB])
+@pytest.mark.parametrize("share", [1, 2, 4, 8, 16])
+def test_a_slab_has_all_matrices_of_a_power_of_two_with_their_headers(limit, share):
+    slab_bytes = find_usual_bytes(limit)
+    ranges = FreeRanges()
+    ranges.add_region(0, slab_bytes)
+    matrix_bytes = PAGE_BYTES + (slab_bytes - 2 * MIB) // share
+    assert None not in [ranges.take(matrix_bytes) for _ in range(share)]
 
 
 @pytest.mark.parametrize(
