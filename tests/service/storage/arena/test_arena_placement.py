@@ -1,21 +1,29 @@
 """Where extents lie: best fit in one slab, joined free ranges; how large slabs are."""
 
+import numpy as np
 import pytest
 
-from wavetrim.service.storage.arena.free_ranges import FreeRanges
-from wavetrim.service.storage.arena.slab import choose_slab_bytes, find_usual_bytes
+from wavetrim.service.storage.arena.extent_table import ExtentTable
+from wavetrim.service.storage.arena.slab import Slab, choose_slab_bytes, find_usual_bytes
 from wavetrim.service.storage.matrices.npy import PAGE_BYTES
 
 MIB = 2**20
 GIB = 2**30
 
 
+def place(*slab_bytes: int) -> ExtentTable:
+    """A table of slabs whose memory nobody touches."""
+    table = ExtentTable(poison=False)
+    for number, size in enumerate(slab_bytes):
+        table.add(Slab(number, -1, np.empty(size, np.uint8)))
+    return table
+
+
 def test_no_extent_spans_two_slabs():
-    ranges = FreeRanges()
-    ranges.add_region(0, 2 * MIB)
-    ranges.add_region(2 * MIB, 2 * MIB)  # they touch, and are never joined
-    assert ranges.take(3 * MIB) is None
-    assert {ranges.take(2 * MIB) for _ in range(2)} == {0, 2 * MIB}
+    table = place(2 * MIB, 2 * MIB)
+    assert table.take(3 * MIB, "test") is None
+    holds = [table.take(2 * MIB, "test") for _ in range(2)]
+    assert [(hold.extent.slab, hold.extent.offset_bytes) for hold in holds] == [(0, 0), (1, 0)]
 
 
 @pytest.mark.parametrize(
@@ -29,10 +37,9 @@ def test_slabs_of_a_small_arena_are_small(limit, usual):
 @pytest.mark.parametrize("share", [1, 2, 4, 8, 16])
 def test_a_slab_has_all_matrices_of_a_power_of_two_with_their_headers(limit, share):
     slab_bytes = find_usual_bytes(limit)
-    ranges = FreeRanges()
-    ranges.add_region(0, slab_bytes)
+    table = place(slab_bytes)
     matrix_bytes = PAGE_BYTES + (slab_bytes - 2 * MIB) // share
-    assert None not in [ranges.take(matrix_bytes) for _ in range(share)]
+    assert None not in [table.take(matrix_bytes, "test") for _ in range(share)]
 
 
 @pytest.mark.parametrize(
