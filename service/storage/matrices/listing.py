@@ -1,7 +1,7 @@
 """Many matrices at once: a page of them, which jobs use them, and which are too old."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -97,7 +97,7 @@ def _find_users(
     return users
 
 
-def remove_unused(database: Engine, before: float) -> Iterator[dict[str, int]]:
+def remove_unused(database: Engine, before: float) -> Iterator[Sequence[Row[Any]]]:
     """Removes the rows of matrices that nobody has used since a time, in batches.
 
     A matrix is used when it is stored, and by every job that names it or has made it.
@@ -107,7 +107,7 @@ def remove_unused(database: Engine, before: float) -> Iterator[dict[str, int]]:
         before: UTC seconds since the epoch.
 
     Yields:
-        Of each batch that was removed, the bytes on disk by matrix id.
+        The rows of each batch that was removed, as `remove_rows` returns them.
     """
     newest_first = matrices.c.created_at.desc(), matrices.c.id.desc()
     last = (before, "")
@@ -147,16 +147,15 @@ def _read_use(database: Engine, since: float) -> _Use:
         return _Use(frozenset(connection.scalars(named)), last)
 
 
-def remove_rows(connection: Connection, ids: Collection[str]) -> dict[str, int]:
-    """Removes rows of matrices; returns the bytes of their files on disk, by their ids."""
-    removed = delete(matrices).where(matrices.c.id.in_(ids))
-    rows = connection.execute(
-        removed.returning(matrices.c.id, matrices.c.size_bytes, matrices.c.place)
-    )
-    return {row.id: 0 if row.place == "memory" else row.size_bytes for row in rows}
+def remove_rows(connection: Connection, ids: Collection[str]) -> Sequence[Row[Any]]:
+    """Removes rows of matrices; returns what they were: id, size_bytes, place and owner."""
+    named = [matrices.c[name] for name in ("id", "size_bytes", "place", "owner")]
+    return connection.execute(
+        delete(matrices).where(matrices.c.id.in_(ids)).returning(*named)
+    ).all()
 
 
-def _remove_batch(database: Engine, ids: set[str], known: _Use) -> dict[str, int]:
+def _remove_batch(database: Engine, ids: set[str], known: _Use) -> Sequence[Row[Any]]:
     with database.begin() as connection:
         # The lock comes first: a job that is being added has its row once we have the lock.
         found = select(matrices.c.id).where(matrices.c.id.in_(ids)).with_for_update()
@@ -165,7 +164,7 @@ def _remove_batch(database: Engine, ids: set[str], known: _Use) -> dict[str, int
         named = select(jobs.c.a, jobs.c.b, jobs.c.c).where(later, _names(ids))
         used = {name for row in connection.execute(named) for name in row}
         unused = sorted(there - used - known.names)
-        return remove_rows(connection, unused) if unused else {}
+        return remove_rows(connection, unused)
 
 
 def _names(ids: Collection[str]) -> ColumnElement[bool]:

@@ -201,12 +201,12 @@ class MatrixStore:
                 the caller are not named.
         """
         wanted = matrices.c.id == matrix_id, is_owned(matrices, owner)
-        with self.stored.removing() as removed_bytes, self.database.begin() as connection:
+        with self.stored.removing() as rows, self.database.begin() as connection:
             found = select(matrices.c.id).where(*wanted).with_for_update()
             if connection.execute(found).first() is None:
                 raise MatrixNotFound(matrix_id)
             expect_unused(connection, matrix_id, owner)
-            removed_bytes.update(remove_rows(connection, [matrix_id]))
+            rows.extend(remove_rows(connection, [matrix_id]))
         self._forget(matrix_id)
 
     def expire(self, ttl_seconds: float, *, start: float) -> list[str]:
@@ -228,14 +228,14 @@ class MatrixStore:
         removed: list[str] = []
         batches = remove_unused(self.database, before)
         while True:
-            with self.stored.removing() as removed_bytes:
+            with self.stored.removing() as rows:
                 batch = next(batches, None)
-                removed_bytes.update(batch or {})
+                rows.extend(batch or ())
             if batch is None:
                 return removed
-            for matrix_id in batch:
-                self._forget(matrix_id)
-            removed += batch
+            for row in batch:
+                self._forget(row.id)
+                removed.append(row.id)
 
     def sweep(self) -> None:
         """Clears up after an earlier run, as `sweep_folder` does, and restores unsynced files.
