@@ -26,7 +26,7 @@ PLACES = {
     "linger_seconds": "api.wire.lingering.LINGER_SECONDS",
     "max_bodies": "api.wire.bodies.PLACES",
     "max_finished_jobs": "housekeeping.MAX_FINISHED_JOBS",
-    "reserve_bytes": "storage.disk.disk_space.RESERVE_BYTES",
+    "reserve_bytes": "storage.disk.files.RESERVE_BYTES",
     "undo_seconds": ".client.wire.connection.UNDO_SECONDS",
     "upload_idle_seconds": "api.wire.body_pull.IDLE_SECONDS",
 }

@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from wavetrim.service.storage.disk.new_file import flush
+from wavetrim.service.storage.disk.files import flush
 
 
 def copy_sqlite(source: Path, target: Path) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from wavetrim.service.storage.disk.checksum import combine
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
-from wavetrim.service.storage.disk.new_file import (
+from wavetrim.service.storage.disk.files import (
     THIS_FILE,
     Extending,
     find_next_length,

@@ -29,7 +29,7 @@ from wavetrim.service.storage.disk.checksum import (
     open_regular,
     update_crc32,
 )
-from wavetrim.service.storage.disk.new_file import flush
+from wavetrim.service.storage.disk.files import flush
 from wavetrim.service.storage.errors import DatabaseRefused
 from wavetrim.service.storage.folder.identity import FILE_NAME, read_folder_id
 

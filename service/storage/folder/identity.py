@@ -13,7 +13,7 @@ from sqlalchemy import Engine, insert, select, update
 from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import identity, matrices
-from wavetrim.service.storage.disk.new_file import flush
+from wavetrim.service.storage.disk.files import flush
 from wavetrim.service.storage.errors import DataMismatch
 
 FILE_NAME: Final = "identity"

@@ -11,7 +11,7 @@ from anyio import CancelScope
 from wavetrim.service.storage.disk.checksum import update_crc32
 from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
 from wavetrim.service.storage.disk.file_write import FileWrite
-from wavetrim.service.storage.disk.new_file import remove
+from wavetrim.service.storage.disk.files import remove
 from wavetrim.service.storage.disk.unsynced_files import write_file
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.matrices.npy import format_header

@@ -28,7 +28,7 @@ from wavetrim.service.storage.arena.arena import ArenaFull
 from wavetrim.service.storage.database.shared_commits import CommitLost, Together, make_all
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
-from wavetrim.service.storage.disk.new_file import explain, remove
+from wavetrim.service.storage.disk.files import explain, remove
 from wavetrim.service.storage.disk.unsynced_files import add_contents
 from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.matrix import Matrix, count_data_bytes

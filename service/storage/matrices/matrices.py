@@ -19,7 +19,7 @@ from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.tables import is_owned, matrices, read_owner
 from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
-from wavetrim.service.storage.disk.new_file import remove
+from wavetrim.service.storage.disk.files import remove
 from wavetrim.service.storage.disk.unsynced_files import UnsyncedFiles
 from wavetrim.service.storage.errors import MatrixNotFound
 from wavetrim.service.storage.folder.sweep import sweep_folder
@@ -58,7 +58,6 @@ class MatrixStore:
             rows.
         max_matrix_bytes: The largest .npy file that is stored.
         max_storage_bytes: The most that all files may take together.
-        reserve_bytes: Bytes that must stay free on the file system.
         writes: Notes whether writing works.
         commits: Adds the rows.
         arena: Where matrices lie in memory; None for files only.
@@ -80,7 +79,6 @@ class MatrixStore:
         *,
         max_matrix_bytes: int,
         max_storage_bytes: int,
-        reserve_bytes: int = 0,
         writes: WriteRecord | None = None,
         commits: SharedCommits | None = None,
         arena: Arena | None = None,
@@ -98,9 +96,7 @@ class MatrixStore:
         self.arena.evict = self.cache.evict
         self._known = LastUsed[str, Matrix](_KNOWN)
         self.checks = FileChecks(database, on_damaged=self._known.drop)
-        self.stored = StoredBytes(
-            database, folder, max_storage_bytes=max_storage_bytes, reserve_bytes=reserve_bytes
-        )
+        self.stored = StoredBytes(database, folder, max_storage_bytes=max_storage_bytes)
         self.drafts = Drafts(self)
         self.on_removed: list[Callable[[str], None]] = [
             self.cache.drop, self.checks.intact.drop, self._known.drop

@@ -19,8 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import api_keys, matrices
-from wavetrim.service.storage.disk.disk_space import count_usable_bytes, refuse_disk
-from wavetrim.service.storage.disk.new_file import explain
+from wavetrim.service.storage.disk.files import require_space
 from wavetrim.service.storage.errors import StorageFull, StoredQuotaReached
 from wavetrim.service.storage.matrices.matrix import Matrix
 
@@ -47,16 +46,12 @@ class StoredBytes:
         database: Has the matrices, and the quotas of keys.
         folder: Where their files are.
         max_storage_bytes: The most that all files may take together.
-        reserve_bytes: Bytes that must stay free on the file system.
     """
 
-    def __init__(
-        self, database: Engine, folder: Path, *, max_storage_bytes: int, reserve_bytes: int
-    ) -> None:
+    def __init__(self, database: Engine, folder: Path, *, max_storage_bytes: int) -> None:
         self._database = database
         self._folder = folder
         self._max_storage_bytes = max_storage_bytes
-        self._reserve_bytes = reserve_bytes
         # Bytes of the rows, by owner and whether they are on disk; None to sum them anew.
         self._stored: Counter[tuple[str, bool]] | None = None
         self._sums = 0
@@ -192,13 +187,9 @@ class StoredBytes:
                 "(max_storage_bytes)"
             )
             raise StorageFull("matrix size", size_bytes, limit)
-        try:
-            usable = count_usable_bytes(self._folder, self._reserve_bytes) + counted_bytes
-        except OSError as error:
-            raise explain(error, self._folder, size_bytes) from error
-        usable -= sum(one.counted_bytes - one.made_bytes for one in self._coming.values())
-        if end_bytes > usable:
-            raise refuse_disk(size_bytes, usable, self._folder, self._reserve_bytes)
+        promised = sum(one.counted_bytes - one.made_bytes for one in self._coming.values())
+        own_bytes = counted_bytes - promised
+        require_space(self._folder, size_bytes, end_bytes, own_bytes=own_bytes)
 
     def _count_on_disk(self) -> int:
         stored = self._sum_stored().items()

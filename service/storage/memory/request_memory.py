@@ -8,12 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from wavetrim.service.storage.arena.arena import Arena
-from wavetrim.service.storage.disk.disk_space import (
-    RESERVE_BYTES,
-    count_usable_bytes,
-    refuse_disk,
-)
-from wavetrim.service.storage.disk.new_file import explain
+from wavetrim.service.storage.disk.files import explain, require_space
 from wavetrim.service.storage.memory.extent import Extent, Hold
 from wavetrim.service.storage.memory.intake import Fill, Intake
 from wavetrim.service.storage.memory.mapped_file import map_file
@@ -135,9 +130,7 @@ class RequestMemory:
         """Make sure that a file can grow to a length."""
         try:
             made_bytes = path.stat().st_blocks * 512 if length_bytes else 0
-            usable = count_usable_bytes(self._folder, RESERVE_BYTES) + made_bytes
-            if length_bytes > usable:
-                raise refuse_disk(size_bytes, usable, self._folder, RESERVE_BYTES)
+            require_space(self._folder, size_bytes, length_bytes, own_bytes=made_bytes)
             yield
         except OSError as error:
             raise explain(error, self._folder, size_bytes) from error
