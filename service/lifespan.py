@@ -12,8 +12,7 @@ from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.parts import Frame, Parts, make_parts
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.database.claim import Claiming
-from wavetrim.service.storage.folder.data_folder import claim_folder
-from wavetrim.service.storage.folder.identity import pair
+from wavetrim.service.storage.folder.data_folder import claim_folder, pair
 from wavetrim.service.storage.memory.leases import Leases
 from wavetrim.service.threads import run_to_end
 from wavetrim.service.unix_socket import claim_socket

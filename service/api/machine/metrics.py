@@ -11,7 +11,7 @@ from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.disk.files import count_usable_bytes
-from wavetrim.service.storage.folder.sweep import count_lost_files
+from wavetrim.service.storage.folder.lost_files import count_lost_files
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.telemetry.gauges import Gauges
 

@@ -22,7 +22,7 @@ from wavetrim.service.storage.disk.disk_writer import DiskWriter
 from wavetrim.service.storage.disk.files import remove
 from wavetrim.service.storage.disk.unsynced_files import UnsyncedFiles
 from wavetrim.service.storage.errors import MatrixNotFound
-from wavetrim.service.storage.folder.sweep import sweep_folder
+from wavetrim.service.storage.folder.lost_files import sweep_folder
 from wavetrim.service.storage.matrices.cache import MatrixCache
 from wavetrim.service.storage.matrices.drafts import Drafts
 from wavetrim.service.storage.matrices.file_checks import FileChecks

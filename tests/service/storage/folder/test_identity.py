@@ -15,7 +15,7 @@ from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.database.tables import identity, matrices
 from wavetrim.service.storage.errors import DataMismatch, MatrixDamaged
 from wavetrim.service.storage.folder import adoption
-from wavetrim.service.storage.folder.identity import pair, read_folder_id
+from wavetrim.service.storage.folder.data_folder import pair, read_folder_id
 
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 COUNT = 12
