@@ -21,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.storage.database.database import find_reason, open_postgres, read_url
-from wavetrim.service.storage.database.sqlite_copy import copy_sqlite
+from wavetrim.service.storage.database.sqlite import copy_sqlite
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.checksum import (
     PIECE_BYTES,
