@@ -13,6 +13,7 @@ from sqlalchemy import Engine, Row, bindparam, select
 
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.service.clock import read_clock
+from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.storage.arena.arena import Arena, ArenaFull
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.shared_commits import SharedCommits
@@ -26,14 +27,16 @@ from wavetrim.service.storage.folder.lost_files import sweep_folder
 from wavetrim.service.storage.matrices.cache import MatrixCache
 from wavetrim.service.storage.matrices.drafts import Drafts
 from wavetrim.service.storage.matrices.file_checks import FileChecks
-from wavetrim.service.storage.matrices.listing import (
+from wavetrim.service.storage.matrices.matrix import Matrix
+from wavetrim.service.storage.matrices.stored_bytes import StoredBytes
+from wavetrim.service.storage.matrices.use import (
+    NEWEST_FIRST,
     expect_unused,
-    read_page,
+    find_users,
+    is_older,
     remove_rows,
     remove_unused,
 )
-from wavetrim.service.storage.matrices.matrix import Matrix
-from wavetrim.service.storage.matrices.stored_bytes import StoredBytes
 from wavetrim.service.storage.memory.extent import Hold
 from wavetrim.service.threads import run_to_end
 
@@ -175,14 +178,24 @@ class MatrixStore:
 
         Returns:
             The matrices, each with the ids of the owner's unfinished jobs that use it, and the
-            cursor of the next page (None after the last one).
+            cursor of the next page (None after the last one). Matrices stored between two calls do
+            not shift a page.
 
         Raises:
             CursorUnknown: The cursor was not made by this method.
         """
-        rows, users, next_cursor = read_page(self.database, limit=limit, cursor=cursor, owner=owner)
-        shown = ((self._read_row(row), tuple(users.get(row.id, ()))) for row in rows)
-        return tuple(shown), next_cursor
+        wanted = select(matrices).where(is_owned(matrices, owner))
+        if cursor is not None:
+            mark = decode_mark(cursor, r"(\d{1,12}\.\d{1,12})/([A-Za-z0-9_-]{1,40})")
+            wanted = wanted.where(is_older(float(mark[1]), mark[2]))
+        with reading(self.database) as connection:
+            found = list(connection.execute(wanted.order_by(*NEWEST_FIRST).limit(limit + 1)))
+            shown = [self._read_row(row) for row in found[:limit]]
+            users = find_users(connection, [one.id for one in shown], owner)
+        next_cursor = None
+        if len(found) > limit:
+            next_cursor = encode_mark(f"{shown[-1].created_at!r}/{shown[-1].id}")
+        return tuple((one, tuple(users.get(one.id, ()))) for one in shown), next_cursor
 
     def delete(self, matrix_id: str, owner: str | None = None) -> None:
         """Removes a matrix. Whoever is reading its file can go on.
@@ -222,16 +235,11 @@ class MatrixStore:
         if ttl_seconds == 0 or start >= before:
             return []
         removed: list[str] = []
-        batches = remove_unused(self.database, before)
-        while True:
-            with self.stored.removing() as rows:
-                batch = next(batches, None)
-                rows.extend(batch or ())
-            if batch is None:
-                return removed
-            for row in batch:
-                self._forget(row.id)
-                removed.append(row.id)
+        for batch in remove_unused(self.database, self.stored, before):
+            for matrix_id in batch:
+                self._forget(matrix_id)
+            removed += batch
+        return removed
 
     def sweep(self) -> None:
         """Clears up after an earlier run, as `sweep_folder` does, and restores unsynced files.
