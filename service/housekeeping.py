@@ -77,7 +77,7 @@ class Housekeeping:
         period = min(_PERIOD_SECONDS, between)
         while True:
             for work in (
-                self._matrices.drafts.settle_unclear,
+                self._matrices.drafts.resolve_unclear,
                 self._matrices.unsynced.sync,
                 self._try_writing,
             ):

@@ -151,9 +151,9 @@ def test_after_an_unclear_commit_the_row_decides(postgres_url, tmp_path_factory,
     assert [name.partition(".")[2] for name in files] == ["npy"]
     assert store.stored.count_on_disk() == size_bytes
     with pytest.raises(SQLAlchemyError):
-        store.drafts.settle_unclear()
+        store.drafts.resolve_unclear()
     proxy.losing, proxy.closed = None, False
-    store.drafts.settle_unclear()
+    store.drafts.resolve_unclear()
     with reading(database) as connection:
         assert connection.scalar(select(func.count()).select_from(matrices)) == int(kept)
     assert list_files(store) == (files if kept else [])
