@@ -8,13 +8,10 @@ from functools import partial
 from typing import Final
 
 from wavetrim.service.storage.arena.slab import Slab
-from wavetrim.service.storage.memory.extent import Extent, Hold
+from wavetrim.service.storage.memory.extent import PAGE_BYTES, Extent, Hold
 
 POISON: Final = 0xA5
 """Freed bytes are set to this in tests: a missing hold shows as wrong bytes."""
-
-PAGE_BYTES: Final = 4096
-"""Alignment of extents: whole pages are copied fastest."""
 
 
 class ExtentTable:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -28,9 +28,9 @@ from wavetrim.service.storage.disk.files import (
     flush,
     write_whole,
 )
+from wavetrim.service.storage.memory.extent import PAGE_BYTES
 
 T = TypeVar("T")
-PAGE_BYTES: Final = 4096
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from wavetrim.kernels.last_used import LastUsed
 from wavetrim.service.clock import read_clock
 from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.storage.arena.arena import Arena, ArenaFull
-from wavetrim.service.storage.database.database import reading
+from wavetrim.service.storage.database.database import reading, split
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.tables import is_owned, matrices, read_owner
 from wavetrim.service.storage.database.write_record import WriteRecord
@@ -42,9 +42,6 @@ from wavetrim.service.threads import run_to_end
 
 _KNOWN: Final = 4096
 """Matrices whose rows are remembered; chosen, to bound memory."""
-
-_FOUND_AT_ONCE: Final = 500
-"""Matrices that one statement finds; chosen, below what SQLite takes."""
 
 _BY_ID: Final = select(matrices).where(matrices.c.id.in_(bindparam("ids", expanding=True)))
 """Built once: building it takes as long as running it."""
@@ -156,15 +153,15 @@ class MatrixStore:
             ids: Their ids.
             owner: Whose they must be; None for anybody's.
         """
-        wanted, found = list(ids), dict[str, Matrix]()
+        found: dict[str, Matrix] = {}
         with reading(self.database) as connection:
-            for first in range(0, len(wanted), _FOUND_AT_ONCE):
-                part = {"ids": wanted[first : first + _FOUND_AT_ONCE]}
-                for row in connection.execute(_BY_ID, part):
-                    found[row.id] = self._read_row(row)
-        for matrix in found.values():
-            self._remember(matrix)
-        return {name: one for name, one in found.items() if owner in (None, one.owner)}
+            for some in split(list(ids)):
+                for row in connection.execute(_BY_ID, {"ids": some}):
+                    matrix = self._read_row(row)
+                    self._remember(matrix)
+                    if owner in (None, matrix.owner):
+                        found[row.id] = matrix
+        return found
 
     def page(
         self, *, limit: int = 50, cursor: str | None = None, owner: str | None = None
