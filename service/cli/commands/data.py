@@ -8,7 +8,7 @@ from wavetrim.service.cli.exits import CommandFailed
 from wavetrim.service.cli.machine import load_settings
 from wavetrim.service.cli.options import DataDir
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.database.claim import Claiming
+from wavetrim.service.storage.database.claim import claim_database
 from wavetrim.service.storage.folder import lost_files
 from wavetrim.service.storage.folder.backup import back_up
 from wavetrim.service.storage.folder.data_folder import claim_folder, keep_private
@@ -53,7 +53,7 @@ def adopt(*, data_dir: DataDir = None) -> None:
     """
     settings = load_settings(Settings, data_dir=data_dir)
     with claim_folder(settings.data_dir):
-        database = Claiming(settings.database, settings.data_dir)()
+        database = claim_database(settings.database, settings.data_dir)
         try:
             done = lost_files.adopt(database, settings.data_dir, settings.matrix_dir)
         finally:
