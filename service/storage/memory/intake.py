@@ -6,12 +6,9 @@ bytes so far are then copied into the larger memory, which costs little: they ar
 arena has no memory, there is a mapped file instead, which grows with the bytes.
 """
 
-import asyncio
 import mmap
 from collections.abc import Awaitable, Callable
 from typing import Final
-
-from anyio import CancelScope
 
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.memory.extent import Extent, Hold
@@ -145,28 +142,14 @@ class Intake:
             before.release()
 
     async def _fill_file(self, file: MappedFile, fill: Fill) -> None:
-        """Receive the rest into a file: one piece is copied there while the next comes.
-
-        Threads copy, since the event loop must not wait for the disk.
-        """
-        loop = asyncio.get_running_loop()
-        writing: asyncio.Future[None] = loop.create_future()
-        writing.set_result(None)
-        # Mapped buffers take memory only once they are filled.
-        length = min(self._size_bytes, _PIECE_BYTES)
-        buffers = [memoryview(mmap.mmap(-1, length)) for _ in range(2)]
-        try:
-            while (left := self._size_bytes - self.filled_bytes) > 0:
-                piece = buffers[0][:left]
-                await fill(piece)
-                await writing
-                writing = loop.run_in_executor(None, file.write, self.filled_bytes, piece)
-                self.filled_bytes += len(piece)
-                buffers.reverse()
-            await writing
-        finally:
-            with CancelScope(shield=True):  # the thread still writes
-                await asyncio.wait({writing})
+        """Receive the rest into a file, by a buffer: the event loop must not wait for the disk."""
+        # A mapped buffer takes memory only once it is filled.
+        buffer = memoryview(mmap.mmap(-1, min(self._size_bytes, _PIECE_BYTES)))
+        while (left := self._size_bytes - self.filled_bytes) > 0:
+            piece = buffer[:left]
+            await fill(piece)
+            await run_to_end(file.write, self.filled_bytes, piece)
+            self.filled_bytes += len(piece)
 
 
 def copy_bytes(target: memoryview, source: memoryview) -> None:
