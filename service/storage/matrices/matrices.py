@@ -245,7 +245,7 @@ class MatrixStore:
         """
         sweep_folder(self.database, self.folder)
         self.unsynced.start()
-        self.stored.doubt()
+        self.stored.sum_anew()
 
     def close(self) -> None:
         """Write what is to be written, and let go of all memory. Blocks."""

@@ -25,7 +25,7 @@ from wavetrim.service.storage.matrices.matrix import Matrix
 
 
 @dataclass(slots=True)
-class _Coming:
+class _Unpublished:
     """A matrix that is not published yet.
 
     Attributes:
@@ -55,7 +55,7 @@ class StoredBytes:
         # Bytes of the rows, by owner and whether they are on disk; None to sum them anew.
         self._stored: Counter[tuple[str, bool]] | None = None
         self._sums = 0
-        self._coming: dict[str, _Coming] = {}
+        self._unpublished: dict[str, _Unpublished] = {}
         self._sent = Counter[str]()  # by id, how many callers are being sent it
         self._removed: dict[str, tuple[str, int]] = {}  # owner and bytes of those that are sent
         self._lock = threading.Lock()
@@ -83,7 +83,7 @@ class StoredBytes:
             if matrix.on_disk:
                 self._require(matrix.size_bytes, matrix.size_bytes, counted_bytes=0)
             counted_bytes = matrix.size_bytes if matrix.on_disk and not growing else 0
-            self._coming[matrix.id] = _Coming(matrix, counted_bytes)
+            self._unpublished[matrix.id] = _Unpublished(matrix, counted_bytes)
 
     @contextmanager
     def extending(self, matrix: Matrix, end_bytes: int) -> Iterator[None]:
@@ -98,7 +98,7 @@ class StoredBytes:
             OSError: The matrix was given up.
         """
         with self._lock:
-            one = self._coming.get(matrix.id)
+            one = self._unpublished.get(matrix.id)
             if one is None:
                 raise OSError(errno.ECANCELED, "the matrix was given up", matrix.id)
             if end_bytes > one.counted_bytes:
@@ -110,12 +110,12 @@ class StoredBytes:
     def note_discarded(self, matrix_id: str) -> None:
         """The matrix was given up."""
         with self._lock:
-            self._coming.pop(matrix_id, None)
+            self._unpublished.pop(matrix_id, None)
 
     def note_published(self, matrix_id: str) -> None:
         """The matrix is published: its row exists, and its bytes now count as stored."""
         with self._lock:
-            one = self._coming.pop(matrix_id, None)  # None if it was removed already
+            one = self._unpublished.pop(matrix_id, None)  # None if it was removed already
             if one is not None and self._stored is not None:
                 self._stored[one.matrix.owner, one.matrix.on_disk] += one.matrix.size_bytes
 
@@ -132,7 +132,7 @@ class StoredBytes:
         try:
             yield rows
         except SQLAlchemyError:
-            self.doubt()  # the rows may have been removed nevertheless
+            self.sum_anew()  # the rows may have been removed nevertheless
             raise
         with self._lock:
             if self._sums != sums:
@@ -140,7 +140,7 @@ class StoredBytes:
             for row in rows:
                 if row.id in self._sent:
                     self._removed[row.id] = row.owner or "", row.size_bytes
-                if self._coming.pop(row.id, None) is None and self._stored is not None:
+                if self._unpublished.pop(row.id, None) is None and self._stored is not None:
                     self._stored[_find_share(row.owner, row.place)] -= row.size_bytes
 
     @contextmanager
@@ -157,7 +157,7 @@ class StoredBytes:
                     del self._sent[matrix.id]
                     self._removed.pop(matrix.id, None)
 
-    def doubt(self) -> None:
+    def sum_anew(self) -> None:
         """The sums may be wrong: sum the rows at their next use."""
         with self._lock:
             self._stored = None
@@ -187,17 +187,17 @@ class StoredBytes:
                 "(max_storage_bytes)"
             )
             raise StorageFull("matrix size", size_bytes, limit)
-        promised = sum(one.counted_bytes - one.made_bytes for one in self._coming.values())
+        promised = sum(one.counted_bytes - one.made_bytes for one in self._unpublished.values())
         own_bytes = counted_bytes - promised
         require_space(self._folder, size_bytes, end_bytes, own_bytes=own_bytes)
 
     def _count_on_disk(self) -> int:
         stored = self._sum_stored().items()
-        coming = sum(one.counted_bytes for one in self._coming.values())
+        coming = sum(one.counted_bytes for one in self._unpublished.values())
         return coming + sum(size for (_, on_disk), size in stored if on_disk)
 
     def _count_owned(self, owner: str) -> int:
-        coming = [one.matrix for one in self._coming.values()]
+        coming = [one.matrix for one in self._unpublished.values()]
         return (
             sum(size for (whose, _), size in self._sum_stored().items() if whose == owner)
             + sum(matrix.size_bytes for matrix in coming if matrix.owner == owner)
@@ -209,7 +209,7 @@ class StoredBytes:
         if self._stored is None:
             size = func.sum(matrices.c.size_bytes).label("size_bytes")
             summed = select(matrices.c.owner, matrices.c.place, size)
-            summed = summed.where(matrices.c.id.not_in(list(self._coming)))
+            summed = summed.where(matrices.c.id.not_in(list(self._unpublished)))
             self._stored = Counter()
             with reading(self._database) as connection:
                 found = connection.execute(summed.group_by(matrices.c.owner, matrices.c.place))

@@ -34,12 +34,12 @@ def test_slabs_of_a_small_arena_are_small(limit, usual):
 
 
 @pytest.mark.parametrize("limit", [2 * GIB, 64 * GIB])
-@pytest.mark.parametrize("share", [1, 2, 4, 8, 16])
-def test_a_slab_has_all_matrices_of_a_power_of_two_with_their_headers(limit, share):
+def test_a_slab_has_all_matrices_of_a_power_of_two_with_their_headers(limit):
     slab_bytes = find_usual_bytes(limit)
-    table = place(slab_bytes)
-    matrix_bytes = PAGE_BYTES + (slab_bytes - 2 * MIB) // share
-    assert None not in [table.take(matrix_bytes, "test") for _ in range(share)]
+    for count in (1, 2, 4, 64):
+        table = place(slab_bytes)
+        matrix_bytes = PAGE_BYTES + (slab_bytes - 2 * MIB) // count
+        assert None not in [table.take(matrix_bytes, "test") for _ in range(count)]
 
 
 @pytest.mark.parametrize(
