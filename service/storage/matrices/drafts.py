@@ -25,7 +25,6 @@ from wavetrim.service.errors import BodyTooLarge
 from wavetrim.service.storage.arena.arena import ArenaFull
 from wavetrim.service.storage.database.shared_commits import Change, CommitLost, Together, make_all
 from wavetrim.service.storage.database.tables import matrices
-from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
 from wavetrim.service.storage.disk.files import explain, remove
 from wavetrim.service.storage.disk.unsynced_files import add_contents
 from wavetrim.service.storage.matrices.draft import Draft
@@ -143,7 +142,7 @@ class Drafts:
             draft = Draft(self, matrix, extent.hold("storage"))
             try:
                 await draft.write(0, intake.filled_bytes)
-                await intake.fill_rest(fill, step_bytes=WRITE_BYTES, on_step=draft.write)
+                await intake.fill_rest(fill, on_step=draft.write)
             except BaseException:
                 await draft.discard()
                 raise

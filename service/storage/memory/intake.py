@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from wavetrim.service.storage.arena.arena import Arena
+from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
 from wavetrim.service.storage.memory.extent import Extent, Hold
 from wavetrim.service.storage.memory.mapped_file import MappedFile
 from wavetrim.service.threads import run_to_end
@@ -87,18 +88,13 @@ class Intake:
         return self.hold.extent
 
     async def fill_rest(
-        self,
-        fill: Fill,
-        *,
-        step_bytes: int | None = None,
-        on_step: Callable[[int, int], Awaitable[None]] | None = None,
+        self, fill: Fill, on_step: Callable[[int, int], Awaitable[None]] | None = None
     ) -> None:
         """Receive the rest, into the memory that `open` has found.
 
         Args:
             fill: Called with memory to be filled.
-            step_bytes: How much at a time; None for all at once.
-            on_step: Called after each step with its begin and end in the memory.
+            on_step: Called after each `WRITE_BYTES` with their begin and end in the memory.
         """
         assert self.hold is not None, "`open` has found memory for all of the body"
         extent = self.hold.extent
@@ -106,7 +102,7 @@ class Intake:
             await self._fill_file(extent, fill)
             return
         while (begin := self.filled_bytes) < self._size_bytes:
-            end = min(self._size_bytes, begin + (step_bytes or self._size_bytes))
+            end = min(self._size_bytes, begin + WRITE_BYTES)
             await fill(extent.view[begin:end])
             if on_step is not None:
                 await on_step(begin, end)
