@@ -29,16 +29,12 @@ def test_no_extent_spans_two_slabs():
 @pytest.mark.parametrize(
     ("limit", "usual"), [(64 * GIB, GIB), (8 * GIB, GIB), (7 * GIB, 256 * MIB), (0, 256 * MIB)]
 )
-def test_slabs_of_a_small_arena_are_small(limit, usual):
-    assert find_usual_bytes(limit) == usual + 2 * MIB
-
-
-@pytest.mark.parametrize("limit", [2 * GIB, 64 * GIB])
-def test_a_slab_has_all_matrices_of_a_power_of_two_with_their_headers(limit):
+def test_slabs_of_a_small_arena_are_small_and_have_room_for_headers(limit, usual):
     slab_bytes = find_usual_bytes(limit)
-    for count in (1, 2, 4, 64):
+    assert slab_bytes == usual + 2 * MIB
+    for count in (1, 2, 4, 64):  # matrices of a power of two, each with its page of header
         table = place(slab_bytes)
-        matrix_bytes = PAGE_BYTES + (slab_bytes - 2 * MIB) // count
+        matrix_bytes = PAGE_BYTES + usual // count
         assert None not in [table.take(matrix_bytes, "test") for _ in range(count)]
 
 
