@@ -16,7 +16,7 @@ from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.database.database import find_reason
 from wavetrim.service.storage.database.write_record import WriteRecord
-from wavetrim.service.storage.folder.identity import read_start, try_write
+from wavetrim.service.storage.folder.data_folder import read_start, try_write
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.threads import run_to_end
 
@@ -77,7 +77,7 @@ class Housekeeping:
         period = min(_PERIOD_SECONDS, between)
         while True:
             for work in (
-                self._matrices.drafts.settle_unclear,
+                self._matrices.drafts.resolve_unclear,
                 self._matrices.unsynced.sync,
                 self._try_writing,
             ):

@@ -11,9 +11,8 @@ from wavetrim.service.api.products.lease_socket import LeaseSocket, find_lease_s
 from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.parts import Frame, Parts, make_parts
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.database.claim import Claiming
-from wavetrim.service.storage.folder.data_folder import claim_folder
-from wavetrim.service.storage.folder.identity import pair
+from wavetrim.service.storage.database.claim import wait_for_database
+from wavetrim.service.storage.folder.data_folder import claim_folder, pair
 from wavetrim.service.storage.memory.leases import Leases
 from wavetrim.service.threads import run_to_end
 from wavetrim.service.unix_socket import claim_socket
@@ -25,8 +24,7 @@ async def run_parts(app: FastAPI) -> AsyncIterator[None]:
     frame: Frame = app.state.parts
     settings = frame.settings
     with claim_folder(settings.data_dir):
-        claiming = Claiming(settings.database, settings.data_dir)
-        database = await claiming.wait(frame.given_up)
+        database = await wait_for_database(settings.database, settings.data_dir, frame.given_up)
         try:
             await run_to_end(pair, database, settings.data_dir)
             app.state.parts = parts = make_parts(frame, database)

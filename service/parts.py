@@ -29,7 +29,6 @@ from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.memory_limit import default_limit
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.write_record import WriteRecord, watch_writes
-from wavetrim.service.storage.disk.disk_space import RESERVE_BYTES
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.memory.leases import Leases
 from wavetrim.service.telemetry.metrics import Metrics
@@ -157,7 +156,6 @@ def make_parts(frame: Frame, database: Database) -> Parts:
         settings.matrix_dir,
         max_matrix_bytes=settings.max_matrix_bytes,
         max_storage_bytes=settings.max_storage_bytes,
-        reserve_bytes=RESERVE_BYTES,
         writes=writes,
         commits=commits,
         arena=arena,

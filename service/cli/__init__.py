@@ -4,6 +4,6 @@
 its exit code (`exits`). Its docstring is its help and describes its options
 (`docstrings`). Commands share `options`, `matrix_files` and `machine`, this machine's settings and
 devices; those that speak to a service open a `client`.
-`display` prints tables and bars, `plot` draws plans, `units` writes figures. `local` starts a
-service and nodes for one command, `comparison` holds its product against NumPy's.
+`display` prints tables and bars, `units` writes figures. `local` starts a service and nodes for
+one command.
 """

@@ -73,8 +73,7 @@ class SplitOptions:
             in the order of k), library (as NumPy's), float32 or float64 (errors as of that type,
             tensor cores allowed).
         sms (COUNT; all): Multiprocessors that the GPU part may use, from 1.
-        devices (LIST; all): GPUs that may be used: none, or indices such as 0,1. With 0+1, GPU 0
-            computes, and a part of its bytes goes over the link of GPU 1.
+        devices (LIST; all): GPUs that may be used: none, or indices such as 0,1.
     """
 
     kernel: str = "auto"

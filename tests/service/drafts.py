@@ -10,8 +10,8 @@ import numpy as np
 from sqlalchemy import Engine
 
 from tests.matrices import Array
+from wavetrim.service.storage.database.shared_commits import Change
 from wavetrim.service.storage.matrices.draft import Draft
-from wavetrim.service.storage.matrices.drafts import Settle
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import Matrix
 
@@ -38,7 +38,7 @@ def keep_matrix(
     dtype: str = "float32",
     *,
     owner: str = "",
-    settle: Settle | None = None,
+    settle: Change[None] | None = None,
 ) -> Matrix:
     """Store a matrix of zeros."""
     return run(begin_draft(store, rows, columns, dtype, owner=owner).publish(settle=settle))

@@ -9,7 +9,7 @@ from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.schemas import Pair
 from wavetrim.service.engine.cluster import ClusterNode
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.disk.disk_space import RESERVE_BYTES, measure_disk
+from wavetrim.service.storage.disk.files import measure_disk
 
 router = APIRouter(prefix="/v1/devices", tags=["plan"], route_class=CallRoute)
 
@@ -174,7 +174,7 @@ def list_devices(call: Call) -> DevicesView:
 
 def _show_disk(settings: Settings) -> DiskView | None:
     try:
-        measured = measure_disk(settings.matrix_dir, RESERVE_BYTES)
+        measured = measure_disk(settings.matrix_dir)
     except OSError:
         return None
     return DiskView(**measured, limit_bytes=int(settings.max_storage_bytes))

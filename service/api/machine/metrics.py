@@ -10,8 +10,8 @@ from wavetrim.service.api.problem_kinds import DATABASE_AWAY
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.disk.disk_space import RESERVE_BYTES, count_usable_bytes
-from wavetrim.service.storage.folder.sweep import count_lost_files
+from wavetrim.service.storage.disk.files import count_usable_bytes
+from wavetrim.service.storage.folder.lost_files import count_lost_files
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.telemetry.gauges import Gauges
 
@@ -68,7 +68,7 @@ def _count_rows(gauges: Gauges, jobs: JobStore, matrices: MatrixStore) -> None:
 def _look_at_disk(gauges: Gauges, matrices: MatrixStore, settings: Settings) -> None:
     gauges.lost_files.set(count_lost_files(matrices.folder))
     try:
-        free_bytes = count_usable_bytes(settings.matrix_dir, RESERVE_BYTES)
+        free_bytes = count_usable_bytes(settings.matrix_dir)
     except OSError:
         return  # the folder is away; readiness says so
     gauges.free_bytes.set(free_bytes)

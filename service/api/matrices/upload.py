@@ -8,7 +8,7 @@ from typing import Final
 from wavetrim.service.api.calls import Call
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.errors import RetryLater
-from wavetrim.service.storage.matrices.drafts import Settle
+from wavetrim.service.storage.database.shared_commits import Change
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.matrices.npy import NpyHeader
 from wavetrim.service.storage.matrices.upload_keys import AlreadyUploaded, UploadKey
@@ -102,7 +102,7 @@ class Upload:
 
     async def _write(self, described: Matrix, digest: "hashlib._Hash | None") -> Matrix:
         draft = await self._parts.matrices.drafts.receive(described, self._fill)
-        settle: Settle | None = None
+        settle: Change[None] | None = None
         stored_digest = None
         try:
             await self._body.finish()

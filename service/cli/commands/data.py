@@ -8,8 +8,8 @@ from wavetrim.service.cli.exits import CommandFailed
 from wavetrim.service.cli.machine import load_settings
 from wavetrim.service.cli.options import DataDir
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.database.claim import Claiming
-from wavetrim.service.storage.folder import adoption
+from wavetrim.service.storage.database.claim import claim_database
+from wavetrim.service.storage.folder import lost_files
 from wavetrim.service.storage.folder.backup import back_up
 from wavetrim.service.storage.folder.data_folder import claim_folder, keep_private
 
@@ -53,9 +53,9 @@ def adopt(*, data_dir: DataDir = None) -> None:
     """
     settings = load_settings(Settings, data_dir=data_dir)
     with claim_folder(settings.data_dir):
-        database = Claiming(settings.database, settings.data_dir)()
+        database = claim_database(settings.database, settings.data_dir)
         try:
-            done = adoption.adopt(database, settings.data_dir, settings.matrix_dir)
+            done = lost_files.adopt(database, settings.data_dir, settings.matrix_dir)
         finally:
             database.dispose()
     for path, reason in done.refused:
@@ -63,7 +63,7 @@ def adopt(*, data_dir: DataDir = None) -> None:
     for matrix_id in done.missing:
         typer.echo(f"without a file: matrix {matrix_id}", err=True)
     typer.echo(
-        f"adopted {len(done.adopted)}, restored {len(done.restored)}, "
+        f"adopted {done.adopted}, restored {done.restored}, "
         f"left as they are {len(done.refused)}, without a file {len(done.missing)}; "
         f"database and folder have the id {done.identity}"
     )

@@ -24,7 +24,7 @@ from rich.text import Text
 from wavetrim.client import Job, JobStatus
 from wavetrim.service.cli import display, options
 from wavetrim.service.cli.client import ServiceOptions, find_job
-from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.cli.exits import CommandRefused
 from wavetrim.service.cli.matrix_files import check_output
 from wavetrim.service.cli.units import format_seconds
 
@@ -124,7 +124,7 @@ def cancel(
         wavetrim cancel --label night
     """
     if (job is None) == (not label):
-        raise CommandFailed("cancel takes either a JOB or --label LABEL", ExitCode.REFUSED)
+        raise CommandRefused("cancel takes either a JOB or --label LABEL")
     with service.open() as client:
         if job is None:
             count = client.cancel_labelled(label or [])

@@ -2,8 +2,8 @@
 
 In the order in which memory is made: `memory_limit` says how much may be taken, `slab` how large
 slabs are, and makes one, `slab_supply` makes slabs ahead of use and gives idle ones back,
-`free_ranges` and `extent_table` decide where an extent lies (`memory.extent` counts who holds it),
-`arena` hands out, evicts and refuses.
+`extent_table` decides where an extent lies (`memory.extent` counts who holds it), `arena` hands
+out, evicts and refuses.
 
 The rules:
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from wavetrim.service.storage.arena.extent_table import ExtentTable
 from wavetrim.service.storage.arena.memory_limit import read_memory_left
@@ -10,6 +10,8 @@ from wavetrim.service.storage.arena.slab import LARGEST_BYTES, Slab, find_usual_
 from wavetrim.service.storage.arena.slab_supply import SlabSupply
 from wavetrim.service.storage.errors import StorageFull
 from wavetrim.service.storage.memory.extent import Hold
+
+T = TypeVar("T")
 
 _PATIENCE_SECONDS: Final = 10.0
 """How long one `obtain` may take; chosen."""
@@ -99,14 +101,23 @@ class Arena:
         Raises:
             ArenaFull: There is no memory. This does not wait for others to release theirs.
         """
+
+        async def take(needed_bytes: int, deadline: float) -> Hold | None:
+            while (hold := self._table.take(size_bytes, holder)) is None:
+                if not await self.supply.grow(needed_bytes, deadline):
+                    return None
+            return hold
+
         if (hold := self.try_obtain(size_bytes, holder)) is not None:
             return hold
         try:
-            return await self._free_and_take(size_bytes, holder)
+            hold = await self._find("size in bytes", size_bytes, take)
         except ArenaFull:
             if otherwise is None:
                 raise
-        return await otherwise()
+            return await otherwise()
+        self._grow_ahead()
+        return hold
 
     async def lease(self, size_bytes: int) -> Slab:
         """A new slab for one caller alone, without extents.
@@ -120,19 +131,7 @@ class Arena:
         Raises:
             ArenaFull: There is no memory, and none can be freed.
         """
-        needed_bytes = round_up(size_bytes)
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        self._waiting += 1
-        try:
-            while not self._is_refusable(needed_bytes, deadline):
-                if (slab := await self.supply.lease(needed_bytes, deadline)) is not None:
-                    return slab
-                if not await self._free_memory(needed_bytes, deadline):
-                    break
-        finally:
-            self._waiting -= 1
-        self._refusals += 1
-        raise ArenaFull("bytes", size_bytes, self._describe_limit())
+        return await self._find("bytes", size_bytes, self.supply.lease)
 
     def describe(self) -> dict[str, int]:
         """The arena's sizes and counts now, by the names that `/v1/devices` documents."""
@@ -150,38 +149,34 @@ class Arena:
             "leased_bytes": sum(slab.size_bytes for slab in self.supply.leased.values()),
         }
 
-    async def _free_and_take(self, size_bytes: int, holder: str) -> Hold:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+    async def _find(
+        self, field: str, size_bytes: int, find: Callable[[int, float], Awaitable[T | None]]
+    ) -> T:
+        """Try again while memory can be freed; refused by `field` in the end."""
         needed_bytes = round_up(size_bytes)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
         self._waiting += 1  # a slab made ahead now could take the memory of the one that is needed
         try:
-            while (hold := self.try_obtain(size_bytes, holder)) is None:
-                if self._is_refusable(needed_bytes, deadline) or not (
-                    await self.supply.grow(needed_bytes, deadline)
-                    or await self._free_memory(needed_bytes, deadline)
-                ):
-                    self._refusals += 1
-                    raise ArenaFull("size in bytes", size_bytes, self._describe_limit())
+            while needed_bytes <= min(self.limit_bytes, LARGEST_BYTES):
+                if (found := await find(needed_bytes, deadline)) is not None:
+                    return found
+                if time.monotonic() > deadline or not await self._free(needed_bytes, deadline):
+                    break
         finally:
             self._waiting -= 1
-        self._grow_ahead()
-        return hold
+        self._refusals += 1
+        limit = (
+            f"what the arena may still take: {self._table.free_bytes} of its "
+            f"{self.supply.made_bytes} bytes are free, in pieces, and it may not grow beyond "
+            f"{self.limit_bytes} (WAVETRIM_ARENA_BYTES) or the memory that may still be taken"
+        )
+        raise ArenaFull(field, size_bytes, limit)
 
     def _grow_ahead(self) -> None:
         if self._table.free_bytes < self._usual_bytes // 2 and not self._waiting:
             self.supply.grow_ahead()
 
-    def _describe_limit(self) -> str:
-        return (
-            f"what the arena may still take: {self._table.free_bytes} of its "
-            f"{self.supply.made_bytes} bytes are free, in pieces, and it may not grow beyond "
-            f"{self.limit_bytes} (WAVETRIM_ARENA_BYTES) or the memory that may still be taken"
-        )
-
-    def _is_refusable(self, needed_bytes: int, deadline: float) -> bool:
-        return needed_bytes > min(self.limit_bytes, LARGEST_BYTES) or time.monotonic() > deadline
-
-    async def _free_memory(self, needed_bytes: int, deadline: float) -> bool:
+    async def _free(self, needed_bytes: int, deadline: float) -> bool:
         """Give back unused slabs, or else evict; False if there is nothing to free."""
         if await self.supply.give_unused_back(needed_bytes, deadline):
             return True

@@ -3,24 +3,23 @@
 import ctypes
 import threading
 import time
+from bisect import bisect_left, insort
 from functools import partial
 from typing import Final
 
-from wavetrim.service.storage.arena.free_ranges import FreeRanges
 from wavetrim.service.storage.arena.slab import Slab
-from wavetrim.service.storage.memory.extent import Extent, Hold
+from wavetrim.service.storage.memory.extent import PAGE_BYTES, Extent, Hold
 
 POISON: Final = 0xA5
 """Freed bytes are set to this in tests: a missing hold shows as wrong bytes."""
 
-PAGE_BYTES: Final = 4096
-"""Alignment of extents: whole pages are copied fastest."""
-
-_SLAB_SHIFT: Final = 40  # an address is `slab id << 40 | offset`: slabs are smaller, none touch
-
 
 class ExtentTable:
-    """All extents of an arena. Thread-safe; every call takes some microseconds.
+    """All extents of an arena, and the free ranges between them. Thread-safe.
+
+    An extent is taken from the smallest free range that is large enough, the lowest of equals; a
+    freed one is joined with free neighbours in its slab. Sorted lists are searched by bisection, so
+    every call takes some microseconds, also with thousands of ranges.
 
     Args:
         poison: Whether freed bytes are overwritten.
@@ -29,61 +28,83 @@ class ExtentTable:
         slabs: Those in which extents are placed, by their ids, the oldest first.
         count: Extents that are held.
         used_bytes: Memory that they take.
+        free_bytes: Free memory, in one piece or several.
     """
 
     def __init__(self, *, poison: bool) -> None:
         self._poison = poison
         self._lock = threading.Lock()
-        self._ranges = FreeRanges()
         self.slabs: dict[int, Slab] = {}
-        self.count = 0
-        self.used_bytes = 0
-
-    @property
-    def free_bytes(self) -> int:
-        """Free memory, in one piece or several."""
-        return self._ranges.free_bytes
+        self.count = self.used_bytes = self.free_bytes = 0
+        self._by_size: list[tuple[int, int, int]] = []  # (size, slab, begin), sorted
+        self._size_at: dict[tuple[int, int], int] = {}  # (slab, begin) → size
+        self._begin_before: dict[tuple[int, int], int] = {}  # (slab, end) → begin
 
     def add(self, slab: Slab) -> None:
         """Begin to place extents in a slab."""
         with self._lock:
             self.slabs[slab.id] = slab
-            self._ranges.add_region(slab.id << _SLAB_SHIFT, slab.size_bytes)
+            self._insert(slab.id, 0, slab.size_bytes)
 
     def withdraw(self, slab: Slab) -> bool:
         """Stop placing extents in a slab; False if one lies in it."""
         with self._lock:
-            withdrawn = self._ranges.remove_region(slab.id << _SLAB_SHIFT)
-            if withdrawn:
-                del self.slabs[slab.id]
-        return withdrawn
+            if not self._is_unused(slab):
+                return False
+            self._remove(slab.id, 0, slab.size_bytes)
+            del self.slabs[slab.id]
+        return True
 
     def list_unused(self) -> list[Slab]:
         """Slabs in which no extent lies, the newest first."""
         with self._lock:
-            ids = [one for one in self.slabs if self._ranges.is_region_free(one << _SLAB_SHIFT)]
-            return [self.slabs[one] for one in sorted(ids, reverse=True)]
+            unused = [slab for slab in self.slabs.values() if self._is_unused(slab)]
+        return sorted(unused, key=lambda slab: -slab.id)
 
     def take(self, size_bytes: int, holder: str) -> Hold | None:
         """A hold of a new extent, or None if no free range is large enough."""
-        reserved_bytes = max(1, -(-size_bytes // PAGE_BYTES)) * PAGE_BYTES
+        taken_bytes = max(1, -(-size_bytes // PAGE_BYTES)) * PAGE_BYTES
         with self._lock:
-            address = self._ranges.take(reserved_bytes)
-            if address is None:
+            index = bisect_left(self._by_size, (taken_bytes, 0, 0))
+            if index == len(self._by_size):
                 return None
-            slab = self.slabs[address >> _SLAB_SHIFT]
+            found_bytes, slab_id, begin = self._by_size[index]
+            self._remove(slab_id, begin, found_bytes)
+            if found_bytes > taken_bytes:
+                self._insert(slab_id, begin + taken_bytes, found_bytes - taken_bytes)
             self.count += 1
-            self.used_bytes += reserved_bytes
-        offset_bytes = address - (slab.id << _SLAB_SHIFT)
-        view = slab.view[offset_bytes : offset_bytes + size_bytes]
-        free = partial(self._free, slab, offset_bytes, reserved_bytes)
-        return Extent(slab.id, offset_bytes, view, free).hold(holder)
+            self.used_bytes += taken_bytes
+            slab = self.slabs[slab_id]
+        free = partial(self._free, slab, begin, taken_bytes)
+        return Extent(slab_id, begin, slab.view[begin : begin + size_bytes], free).hold(holder)
 
-    def _free(self, slab: Slab, offset_bytes: int, reserved_bytes: int) -> None:
+    def _free(self, slab: Slab, begin: int, size: int) -> None:
         if self._poison:
-            ctypes.memset(slab.address + offset_bytes, POISON, reserved_bytes)
+            ctypes.memset(slab.address + begin, POISON, size)
         slab.used_at = time.monotonic()
         with self._lock:
-            self._ranges.give((slab.id << _SLAB_SHIFT) + offset_bytes, reserved_bytes)
             self.count -= 1
-            self.used_bytes -= reserved_bytes
+            self.used_bytes -= size
+            if (after := self._size_at.get((slab.id, begin + size))) is not None:
+                self._remove(slab.id, begin + size, after)
+                size += after
+            if (before := self._begin_before.get((slab.id, begin))) is not None:
+                self._remove(slab.id, before, begin - before)
+                begin, size = before, begin + size - before
+            self._insert(slab.id, begin, size)
+
+    def _is_unused(self, slab: Slab) -> bool:
+        return self._size_at.get((slab.id, 0)) == slab.size_bytes
+
+    def _insert(self, slab_id: int, begin: int, size: int) -> None:
+        """Add a free range."""
+        insort(self._by_size, (size, slab_id, begin))
+        self._size_at[slab_id, begin] = size
+        self._begin_before[slab_id, begin + size] = begin
+        self.free_bytes += size
+
+    def _remove(self, slab_id: int, begin: int, size: int) -> None:
+        """Remove a free range."""
+        del self._by_size[bisect_left(self._by_size, (size, slab_id, begin))]
+        del self._size_at[slab_id, begin], self._begin_before[slab_id, begin + size]
+        self.free_bytes -= size

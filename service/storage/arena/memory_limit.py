@@ -7,9 +7,8 @@ the kernel takes them back at once.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from wavetrim.cpu.threads import list_ancestors, parse_membership
 
@@ -24,24 +23,16 @@ _LEAST_RESERVE_BYTES: Final = 64 * 2**20
 _MOST_RESERVE_BYTES: Final = 2**30
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryLevel:
-    """The machine, or a control group around this process.
+class _Level(NamedTuple):
+    """The most memory that the machine or a control group may use, and what it may still take."""
 
-    Attributes:
-        name: Its folder, or "machine".
-        limit_bytes: The most memory that it may use.
-        left_bytes: Memory that it may still take.
-    """
-
-    name: str
     limit_bytes: int
     left_bytes: int
 
 
 def count_memory(root: Path = Path("/")) -> int | None:
     """Memory that the machine has and control groups allow; None if the system does not tell."""
-    return min((level.limit_bytes for level in read_levels(root)), default=None)
+    return min((level.limit_bytes for level in _read_levels(root)), default=None)
 
 
 def default_limit(root: Path = Path("/")) -> int:
@@ -59,11 +50,11 @@ def read_memory_left(root: Path = Path("/")) -> int:
     At each level an eighth of its limit, from 64 MiB to 1 GiB, is reserved: for the engine, buffers
     of connections, and other processes.
     """
-    levels = read_levels(root)
+    levels = _read_levels(root)
     return max(0, min((level.left_bytes - _find_reserve(level) for level in levels), default=0))
 
 
-def read_levels(root: Path = Path("/")) -> list[MemoryLevel]:
+def _read_levels(root: Path = Path("/")) -> list[_Level]:
     """The machine and every control group around this process that has a limit, version 1 and 2."""
     levels = list(_read_machine(root / "proc/meminfo"))
     try:
@@ -81,20 +72,20 @@ def read_levels(root: Path = Path("/")) -> list[MemoryLevel]:
     return levels
 
 
-def _find_reserve(level: MemoryLevel) -> int:
+def _find_reserve(level: _Level) -> int:
     return min(_MOST_RESERVE_BYTES, max(_LEAST_RESERVE_BYTES, level.limit_bytes // 8))
 
 
-def _read_machine(meminfo: Path) -> Iterator[MemoryLevel]:
+def _read_machine(meminfo: Path) -> Iterator[_Level]:
     try:
         lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
     except OSError:
         return
     total, available = (int(lines[name].split()[0]) * 1024 for name in ("MemTotal", "MemAvailable"))
-    yield MemoryLevel("machine", total, available)
+    yield _Level(total, available)
 
 
-def _read_v2_group(folder: Path) -> Iterator[MemoryLevel]:
+def _read_v2_group(folder: Path) -> Iterator[_Level]:
     """A group's lower limit: at memory.max it is killed, at memory.high slowed to a crawl."""
     limits = [
         int(text)
@@ -103,17 +94,17 @@ def _read_v2_group(folder: Path) -> Iterator[MemoryLevel]:
     ]
     if limits and (used := _read(folder / "memory.current")):
         cache_bytes = _find_idle_cache(_read(folder / "memory.stat"), "", "file_")
-        yield MemoryLevel(str(folder), min(limits), min(limits) - int(used) + cache_bytes)
+        yield _Level(min(limits), min(limits) - int(used) + cache_bytes)
 
 
-def _read_v1_group(folder: Path) -> Iterator[MemoryLevel]:
+def _read_v1_group(folder: Path) -> Iterator[_Level]:
     """A group's limit; its statistics name limits above it, which a container may not see."""
     text, used = _read(folder / "memory.limit_in_bytes"), _read(folder / "memory.usage_in_bytes")
     if text and used:
         stat = _read(folder / "memory.stat")
         limit = min(int(text), _parse_stat(stat).get("hierarchical_memory_limit", int(text)))
         cache_bytes = _find_idle_cache(stat, "total_", "total_")
-        yield MemoryLevel(str(folder), limit, limit - int(used) + cache_bytes)
+        yield _Level(limit, limit - int(used) + cache_bytes)
 
 
 def _find_idle_cache(stat: str, idle_prefix: str, dirty_prefix: str) -> int:

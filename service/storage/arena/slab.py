@@ -27,14 +27,15 @@ from wavetrim.service.errors import ServiceError
 
 logger = logging.getLogger(__name__)
 
-USUAL_BYTES: Final = 2**30
-"""A slab of a large arena: in smaller ones large matrices often find no range; chosen."""
+USUAL_BYTES: Final = 2**30 + HUGE_PAGE_BYTES
+"""A slab of a large arena: in smaller ones large matrices often find no range; chosen. The huge
+page has the headers of its matrices: without it, a second one of 512 MiB would find no range."""
 
-SMALL_USUAL_BYTES: Final = 256 * 2**20
+SMALL_USUAL_BYTES: Final = 2**28 + HUGE_PAGE_BYTES
 """A slab of a small arena; chosen: on a small machine the first one must be made quickly, and one
 that is made ahead must leave memory to others."""
 
-SMALL_ARENA_BYTES: Final = 8 * USUAL_BYTES
+SMALL_ARENA_BYTES: Final = 2**33
 """An arena below this is small, by default on machines with less than 32 GiB; chosen."""
 
 LARGEST_BYTES: Final = 512 * 2**30 - HUGE_PAGE_BYTES

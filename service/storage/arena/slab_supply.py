@@ -10,7 +10,7 @@ from wavetrim.cpu.threads import usable_cores
 from wavetrim.scheduler.execution.pages import HUGE_PAGE_BYTES
 from wavetrim.service.storage.arena.extent_table import ExtentTable
 from wavetrim.service.storage.arena.slab import NoMemory, Slab, choose_slab_bytes, make_slab
-from wavetrim.service.threads import run_to_end
+from wavetrim.service.threads import finish, run_to_end
 
 logger = logging.getLogger(__name__)
 
@@ -133,9 +133,10 @@ class SlabSupply:
             return None
         growth = self._begin_growth(size_bytes, leased=True)
         try:
-            return await asyncio.shield(growth)
+            return await finish(growth)
         except asyncio.CancelledError:  # the caller has left before it was made
-            growth.add_done_callback(self._give_orphan_back)
+            if (slab := growth.result()) is not None:
+                self.give_leased_back(slab, lambda: None)
             raise
 
     def give_leased_back(self, slab: Slab, on_closed: Callable[[], None]) -> None:
@@ -216,11 +217,6 @@ class SlabSupply:
             threads=min(_MOST_THREADS, usable_cores()),
             memory_left=lambda: 0 if self._closed else self._memory_left(),
         )
-
-    def _give_orphan_back(self, making: asyncio.Task[Slab | None]) -> None:
-        slab = None if making.cancelled() or making.exception() else making.result()
-        if slab is not None and not self._closed:
-            self.give_leased_back(slab, lambda: None)
 
     def _begin_leaving(self, slab: Slab) -> None:
         if self._table.withdraw(slab):

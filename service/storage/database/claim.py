@@ -27,7 +27,8 @@ from typing import Any, Final
 from sqlalchemy import URL, Engine, event
 from sqlalchemy.exc import OperationalError as PostgresAway
 
-from wavetrim.service.storage.database.database import find_sqlite_path, open_database, read_url
+from wavetrim.service.storage.database.database import open_database, read_url
+from wavetrim.service.storage.database.sqlite import find_sqlite_path
 from wavetrim.service.storage.errors import DatabaseAway, DatabaseRefused, DatabaseTaken
 from wavetrim.service.storage.lock_file import LockTaken, describe_process, take_lock
 from wavetrim.service.threads import run_to_end
@@ -72,84 +73,76 @@ _FIRST_SECONDS: Final = 15.0
 That service looks for it every second (`KeyRing`). Chosen."""
 
 
-class Claiming:
-    """Opens a database for a service, and keeps others out of it; one that is theirs is not opened.
+def claim_database(url: str, data_dir: Path, *, was_taken: bool = False) -> Engine:
+    """Opens a database for a service, and keeps others out of it; one of theirs is not opened.
 
     Commands that only read, or write keys, claim nothing.
 
     Args:
         url: As for `open_database`.
         data_dir: The service's data folder, for words.
+        was_taken: Whether another service had the database when this one asked before.
+
+    Returns:
+        The database. It belongs to this process until it is disposed of, or the process ends.
+
+    Raises:
+        SettingRefused: The URL names another kind of database, or no file.
+        DatabaseTaken: Another service has it.
+        DatabaseAway: Its server cannot be reached now.
+        DatabaseRefused: It cannot be used.
     """
+    parsed = read_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return _claim_file(parsed, url, data_dir)
+    lock = _ServerLock(parsed, data_dir, was_taken=was_taken)
+    return open_database(url, on_connect=lock.take)
 
-    def __init__(self, url: str, data_dir: Path) -> None:
-        self._url = url
-        self._data_dir = data_dir
-        self._was_taken = False
 
-    def __call__(self) -> Engine:
-        """Try once.
+async def wait_for_database(url: str, data_dir: Path, given_up: asyncio.Event) -> Engine:
+    """Claims a database; tries again while it is away or another's, for a limited time.
 
-        Returns:
-            The database. It belongs to this process until it is disposed of, or the process ends.
+    Args:
+        url: As for `claim_database`.
+        data_dir: Likewise.
+        given_up: Set to stop trying.
 
-        Raises:
-            SettingRefused: The URL names another kind of database, or no file.
-            DatabaseTaken: Another service has it.
-            DatabaseAway: Its server cannot be reached now.
-            DatabaseRefused: It cannot be used.
-        """
-        parsed = read_url(self._url)
+    Raises:
+        DatabaseAway: It is still away.
+        ServiceError: The other refusals.
+    """
+    until = time.monotonic() + WAIT_SECONDS
+    was_taken = is_told = False
+    while True:
         try:
-            if parsed.get_backend_name() == "sqlite":
-                return self._open_file(parsed)
-            lock = _ServerLock(parsed, self._data_dir, waits=self._was_taken)
-            return open_database(self._url, on_connect=lock.take)
-        except DatabaseTaken:
-            self._was_taken = True
-            raise
+            return await run_to_end(claim_database, url, data_dir, was_taken=was_taken)
+        except DatabaseAway as error:
+            if time.monotonic() >= until or given_up.is_set():
+                raise
+            if not is_told:
+                logger.warning("%s; it is waited for, %g s at most", error, WAIT_SECONDS)
+            is_told, was_taken = True, was_taken or isinstance(error, DatabaseTaken)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(given_up.wait(), _PAUSE_SECONDS)
 
-    async def wait(self, given_up: asyncio.Event) -> Engine:
-        """Try again and again while the database is away, for a limited time.
 
-        Args:
-            given_up: Set to stop trying.
-
-        Raises:
-            DatabaseAway: It is still away.
-            ServiceError: The other refusals.
-        """
-        until = time.monotonic() + WAIT_SECONDS
-        is_told = False
-        while True:
-            try:
-                return await run_to_end(self)
-            except DatabaseAway as error:
-                if time.monotonic() >= until or given_up.is_set():
-                    raise
-                if not is_told:
-                    logger.warning("%s; it is waited for, %g s at most", error, WAIT_SECONDS)
-                is_told = True
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(given_up.wait(), _PAUSE_SECONDS)
-
-    def _open_file(self, url: URL) -> Engine:
-        """Open SQLite's file, under the lock beside it."""
-        path = Path(f"{os.path.realpath(find_sqlite_path(url))}.lock")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lock = take_lock(path, self._data_dir)
-        except LockTaken as taken:
-            raise DatabaseTaken(str(url), str(taken), self._data_dir) from taken
-        except OSError as error:
-            raise DatabaseRefused(str(url), f"{path}: {error.strerror}") from error
-        try:
-            database = open_database(self._url)
-        except BaseException:
-            os.close(lock)
-            raise
-        event.listen(database, "engine_disposed", lambda _: os.close(lock), once=True)
-        return database
+def _claim_file(parsed: URL, url: str, data_dir: Path) -> Engine:
+    """Open SQLite's file, under the lock beside it."""
+    path = Path(f"{os.path.realpath(find_sqlite_path(parsed))}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = take_lock(path, data_dir)
+    except LockTaken as taken:
+        raise DatabaseTaken(str(parsed), str(taken), data_dir) from taken
+    except OSError as error:
+        raise DatabaseRefused(str(parsed), f"{path}: {error.strerror}") from error
+    try:
+        database = open_database(url)
+    except BaseException:
+        os.close(lock)
+        raise
+    event.listen(database, "engine_disposed", lambda _: os.close(lock), once=True)
+    return database
 
 
 class _ServerLock:
@@ -158,13 +151,13 @@ class _ServerLock:
     Args:
         url: The database.
         data_dir: The service's data folder, for words.
-        waits: Whether another service had the lock a while ago.
+        was_taken: Whether another service had the lock a while ago.
     """
 
-    def __init__(self, url: URL, data_dir: Path, *, waits: bool) -> None:
+    def __init__(self, url: URL, data_dir: Path, *, was_taken: bool) -> None:
         self._shown = url.render_as_string(hide_password=True)
         self._data_dir = data_dir
-        self._waits = waits
+        self._was_taken = was_taken
         name = f"wavetrim {uuid.uuid4().hex[:8]}, {describe_process()}"
         self._name = name.encode("ascii", "replace").decode()[:_NAME_BYTES]
         self._began = False
@@ -198,7 +191,7 @@ class _ServerLock:
         if found is None:
             raise DatabaseRefused(self._shown, "its search_path names no schema that exists")
         (key,) = found
-        if self._waits and not self._began:
+        if self._was_taken and not self._began:
             self._expect_no_other(connection, key)
             (age_seconds,) = connection.execute(_FIND_AGE).fetchone()
             if age_seconds < _FIRST_SECONDS:

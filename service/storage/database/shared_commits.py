@@ -15,8 +15,6 @@ from typing import Any, Final, Generic, TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.service.storage.database.database import hurry_commit
-
 Item = TypeVar("Item")
 R = TypeVar("R")
 
@@ -157,8 +155,6 @@ class SharedCommits:
         with self._database.connect().execution_options(unsynced=not durable) as connection:
             transaction = connection.begin()
             try:
-                if not durable:
-                    hurry_commit(connection)
                 results = make_all(connection, [asked.change for asked in batch])
             except BaseException:
                 transaction.rollback()

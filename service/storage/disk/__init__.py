@@ -2,8 +2,7 @@
 
 - `disk_writer` is the thread that writes matrices, and yields to the database's commits.
   `file_write` writes one file, with a `checksum`.
-- `new_file` makes files, and makes them safe against a power cut.
+- `files` finds space for files, and makes them safe against a power cut.
 - `unsynced_files` are the small ones: their bytes are committed with their rows, and many share a
   sync. A start writes anew what a power cut has undone.
-- `disk_space` says what the file system has left.
 """

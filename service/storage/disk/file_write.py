@@ -13,24 +13,24 @@ import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from wavetrim.service.storage.disk.checksum import combine
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
-from wavetrim.service.storage.disk.new_file import (
+from wavetrim.service.storage.disk.files import (
     THIS_FILE,
     Extending,
     find_next_length,
     flush,
     write_whole,
 )
+from wavetrim.service.storage.memory.extent import PAGE_BYTES
 
 T = TypeVar("T")
-PAGE_BYTES: Final = 4096
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class FileWrite:
             block. Its blocks are taken as it is written, best from its beginning to its end.
 
     Attributes:
-        writer: As given.
+        writer: The writer.
         error: Why the file was given up; None if it was not. `finish` raises it.
     """
 
@@ -66,8 +66,7 @@ class FileWrite:
         self._path = path
         self._size_bytes = size_bytes
         self._extending = extending
-        self._file: int | None = None
-        self._direct: int | None = None  # the same file, past the cache
+        self._file = self._direct = -1  # descriptors; the second one goes past the cache
         self._made_bytes = 0
         self.error: BaseException | None = None
         self._pieces: dict[int, tuple[memoryview, Future[int]]] = {}
@@ -122,17 +121,8 @@ class FileWrite:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         self._file, self._made_bytes = os.open(self._path, flags, 0o600), 0
         self._is_ours = True
-        try:
-            flags = os.O_WRONLY | os.O_DIRECT | THIS_FILE
-            self._direct = os.open(self._path, flags)
-        except OSError:  # this file system has only its cache
-            self._direct = None
-
-    def _take_blocks(self, length: int) -> None:
-        assert self._file is not None, "a file is made first"
-        with self._extending(length):
-            os.posix_fallocate(self._file, self._made_bytes, length - self._made_bytes)
-        self._made_bytes = length
+        with suppress(OSError):  # some file systems have only their cache
+            self._direct = os.open(self._path, os.O_WRONLY | os.O_DIRECT | THIS_FILE)
 
     def _write(self, offset: int, view: memoryview) -> None:
         self._pieces[offset] = view, self.writer.begin_checksum(view)
@@ -141,25 +131,26 @@ class FileWrite:
     def _write_bytes(self, offset: int, view: memoryview) -> None:
         end = offset + len(view)
         if end > self._made_bytes:
-            self._take_blocks(find_next_length(self._made_bytes, end, self._size_bytes))
+            length = find_next_length(self._made_bytes, end, self._size_bytes)
+            with self._extending(length):
+                os.posix_fallocate(self._file, self._made_bytes, length - self._made_bytes)
+            self._made_bytes = length
         self.writer.yield_to_commits()
         first = -(-offset // PAGE_BYTES) * PAGE_BYTES
         last = max(first, end // PAGE_BYTES * PAGE_BYTES)
-        if self._direct is None or (_find_address(view) - offset) % PAGE_BYTES:
+        if self._direct < 0 or (_find_address(view) - offset) % PAGE_BYTES:
             first = last = offset
         self._write_cached(offset, view[: first - offset])
-        if self._direct is not None and first < last:
+        if first < last:
             write_whole(self._direct, view[first - offset : last - offset], first)
         self._write_cached(last, view[last - offset :])
 
     def _write_cached(self, offset: int, view: memoryview) -> None:
-        assert self._file is not None, "a file is made first"
         write_whole(self._file, view, offset)
         if view:
             os.posix_fadvise(self._file, offset, len(view), os.POSIX_FADV_DONTNEED)
 
     def _sync(self) -> None:
-        assert self._file is not None, "a file is made first"
         os.fsync(self._file)
         if not os.path.samestat(os.fstat(self._file), self._path.lstat()):
             raise OSError(errno.ESTALE, "another file has its name now", str(self._path))
@@ -198,9 +189,9 @@ class FileWrite:
 
     def _close(self) -> None:
         for file in (self._file, self._direct):
-            if file is not None:
+            if file >= 0:
                 os.close(file)
-        self._file = self._direct = None
+        self._file = self._direct = -1
 
     def _remove(self) -> None:
         wait(checksum for _, checksum in self._pieces.values())

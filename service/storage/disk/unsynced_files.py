@@ -21,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from wavetrim.service.storage.database.database import reading, split
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.tables import unsynced_files
-from wavetrim.service.storage.disk.new_file import THIS_FILE, flush, write_whole
+from wavetrim.service.storage.disk.files import THIS_FILE, flush, write_whole
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.storage.database.database import find_reason, open_postgres, read_url
-from wavetrim.service.storage.database.sqlite_copy import copy_sqlite
+from wavetrim.service.storage.database.sqlite import copy_sqlite
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.checksum import (
     PIECE_BYTES,
@@ -29,9 +29,9 @@ from wavetrim.service.storage.disk.checksum import (
     open_regular,
     update_crc32,
 )
-from wavetrim.service.storage.disk.new_file import flush
+from wavetrim.service.storage.disk.files import flush
 from wavetrim.service.storage.errors import DatabaseRefused
-from wavetrim.service.storage.folder.identity import FILE_NAME, read_folder_id
+from wavetrim.service.storage.folder.data_folder import ID_FILE, read_folder_id
 
 DATABASE_NAME: Final = "wavetrim.db"
 """Name of the database's copy, the same as in a data folder."""
@@ -118,8 +118,8 @@ def _prepare(folder: Path, data_dir: Path) -> None:
     if found not in (None, identity):
         raise SettingRefused("folder", f"{folder} (of the service {found})", limit)
     (folder / "matrices").mkdir(exist_ok=True, mode=0o700)
-    shutil.copyfile(data_dir / FILE_NAME, folder / FILE_NAME)
-    flush(folder / FILE_NAME)
+    shutil.copyfile(data_dir / ID_FILE, folder / ID_FILE)
+    flush(folder / ID_FILE)
 
 
 def _copy_matrices(

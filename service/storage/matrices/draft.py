@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING
 
 from anyio import CancelScope
 
+from wavetrim.service.clock import read_clock
+from wavetrim.service.storage.database.shared_commits import Change
 from wavetrim.service.storage.disk.checksum import update_crc32
 from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
 from wavetrim.service.storage.disk.file_write import FileWrite
-from wavetrim.service.storage.disk.new_file import remove
+from wavetrim.service.storage.disk.files import remove
 from wavetrim.service.storage.disk.unsynced_files import write_file
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.matrices.npy import format_header
 from wavetrim.service.storage.memory.extent import Hold
 from wavetrim.service.storage.memory.mapped_file import MappedFile
-from wavetrim.service.threads import await_end, run_to_end
+from wavetrim.service.threads import await_end, finish, run_to_end
 
 if TYPE_CHECKING:
-    from wavetrim.service.storage.matrices.drafts import Drafts, Settle
+    from wavetrim.service.storage.matrices.drafts import Drafts
 
 
 class Draft:
@@ -116,30 +118,44 @@ class Draft:
                 await self.write(begin, min(begin + WRITE_BYTES, len(self.view)))
 
     async def publish(
-        self, digest_sha256: str | None = None, *, settle: "Settle | None" = None
+        self, digest_sha256: str | None = None, *, settle: Change[None] | None = None
     ) -> Matrix:
         """Publish it, when all bytes are written; if it is kept on disk, it is then durable.
 
         Args:
             digest_sha256: SHA-256 of its .npy file, in hexadecimal, if it is known.
-            settle: Changes more rows in the transaction that adds the matrix's row.
+            settle: Changes more rows in the transaction that adds the matrix's row; if it raises,
+                nothing is added.
 
         Raises:
             StorageFull: The disk has no space after all.
             StorageFailed: The file cannot be written.
-            sqlalchemy.exc.SQLAlchemyError: The row could not be added.
+            CommitUnclear: The row may exist or not: `Drafts.resolve_unclear` decides.
+            Exception: What `settle` or the database raised; neither row nor file exists.
         """
+        store = self._drafts.store
         try:
             crc32 = await self._finish()
             written = self.matrix.path.lstat() if self.matrix.on_disk else None
         except BaseException as error:
             await self.discard()
             raise self._explain(error) from error
+        now = read_clock()
+        matrix = replace(self.matrix, crc32=crc32, digest_sha256=digest_sha256, created_at=now)
+        if written is not None:
+            store.writes.note_success("data_dir")
         try:
-            matrix = replace(self.matrix, crc32=crc32, digest_sha256=digest_sha256)
-            return await self._drafts.add(self, matrix, written, settle)
+            if not isinstance(self.hold.extent, MappedFile):
+                # This comes before its row: whoever sees that may delete it, also from here.
+                store.cache.add(matrix.id, self.hold, on_disk=matrix.on_disk)
+            await finish(self._drafts.commit(matrix, self.content, settle))
+        except BaseException:
+            store.cache.drop(matrix.id)
+            raise
         finally:
             self.hold.release()
+        store.note_stored(matrix, written)
+        return matrix
 
     async def discard(self) -> None:
         """Give the matrix up: nothing of it is left then."""

@@ -11,9 +11,8 @@ that waits for a transaction that may still commit it, and fails if the row exis
 import asyncio
 import errno
 import logging
-import os
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -22,29 +21,24 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Connection, insert
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import BodyTooLarge
 from wavetrim.service.storage.arena.arena import ArenaFull
-from wavetrim.service.storage.database.shared_commits import CommitLost, Together, make_all
+from wavetrim.service.storage.database.shared_commits import Change, CommitLost, Together, make_all
 from wavetrim.service.storage.database.tables import matrices
-from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
-from wavetrim.service.storage.disk.new_file import explain, remove
+from wavetrim.service.storage.disk.files import explain, remove
 from wavetrim.service.storage.disk.unsynced_files import add_contents
 from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.matrix import Matrix, count_data_bytes
 from wavetrim.service.storage.matrices.npy import format_header
 from wavetrim.service.storage.memory.extent import Hold
 from wavetrim.service.storage.memory.intake import Fill, Intake
-from wavetrim.service.storage.memory.mapped_file import MappedFile, map_file
-from wavetrim.service.threads import finish, run_to_end
+from wavetrim.service.storage.memory.mapped_file import map_file
+from wavetrim.service.threads import run_to_end
 
 if TYPE_CHECKING:
     from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 logger = logging.getLogger(__name__)
-
-Settle = Callable[[Connection], None]
-"""Changes more rows in the transaction that adds a matrix's row; if it raises, nothing is added."""
 
 _ADDED: Final = insert(matrices)
 _COLUMNS: Final = tuple({*matrices.c.keys()} - {"place"})
@@ -148,48 +142,31 @@ class Drafts:
             draft = Draft(self, matrix, extent.hold("storage"))
             try:
                 await draft.write(0, intake.filled_bytes)
-                await intake.fill_rest(fill, step_bytes=WRITE_BYTES, on_step=draft.write)
+                await intake.fill_rest(fill, on_step=draft.write)
             except BaseException:
                 await draft.discard()
                 raise
         return draft
 
-    async def add(
-        self,
-        draft: Draft,
-        matrix: Matrix,
-        written: os.stat_result | None,
-        settle: Settle | None,
-    ) -> Matrix:
-        """Add the row of a draft that is written; it is then found under its id.
+    async def commit(
+        self, matrix: Matrix, content: memoryview | None, settle: Change[None] | None
+    ) -> None:
+        """Add the row of a matrix whose file is there; `Draft.publish` has the arguments.
 
         The commit of a matrix that is stored in memory does not wait for the disk.
-
-        Args:
-            draft: The draft.
-            matrix: Its description, with the checksums.
-            written: What the system says of its file, if it has one.
-            settle: Changes more rows in the same transaction.
-
-        Raises:
-            CommitUnclear: The row may exist or not: `settle_unclear` decides.
-            Exception: What `settle` or the database raised; the row does not exist, nor the file.
         """
-        matrix = replace(matrix, created_at=read_clock())
-        if written is not None:
-            self.store.writes.note_success("data_dir")
-        if not isinstance(draft.hold.extent, MappedFile):
-            # This comes before its row: whoever sees that may delete the matrix, also from here.
-            self.store.cache.add(matrix.id, draft.hold, on_disk=matrix.on_disk)
+        change = Together(_add_rows, (_describe_row(matrix), content, settle))
+        added = self.store.commits.add(change, durable=matrix.on_disk)
         try:
-            await finish(self._commit(matrix, draft.content, settle))
-        except BaseException:
-            self.store.cache.drop(matrix.id)
-            raise
-        self.store.note_stored(matrix, written)
-        return matrix
+            await asyncio.wrap_future(added)
+        except BaseException as error:
+            await run_to_end(self._end_failed, matrix, error)
+        else:
+            self.store.stored.note_published(matrix.id)
+            if content is not None:
+                self.store.unsynced.note_added(matrix.id, matrix.size_bytes)
 
-    def settle_unclear(self) -> None:
+    def resolve_unclear(self) -> None:
         """Ends the drafts whose commit was not answered: the row decides.
 
         Raises:
@@ -225,20 +202,6 @@ class Drafts:
             matrix.unfinished, matrix.size_bytes, "storage", extending=extending, growing=growing
         )
 
-    async def _commit(
-        self, matrix: Matrix, content: memoryview | None, settle: Settle | None
-    ) -> None:
-        change = Together(_add_rows, (_describe_row(matrix), content, settle))
-        added = self.store.commits.add(change, durable=matrix.on_disk)
-        try:
-            await asyncio.wrap_future(added)
-        except BaseException as error:
-            await run_to_end(self._end_failed, matrix, error)
-        else:
-            self.store.stored.note_published(matrix.id)
-            if content is not None:
-                self.store.unsynced.note_added(matrix.id, matrix.size_bytes)
-
     def _end_failed(self, matrix: Matrix, error: BaseException) -> None:
         """End a commit that has failed; returns if the row is there nevertheless."""
         try:
@@ -267,7 +230,8 @@ class Drafts:
 
 
 def _add_rows(
-    connection: Connection, added: Sequence[tuple[dict[str, Any], memoryview | None, Settle | None]]
+    connection: Connection,
+    added: Sequence[tuple[dict[str, Any], memoryview | None, Change[None] | None]],
 ) -> Sequence[None]:
     """Add the rows of matrices that are published together."""
     connection.execute(_ADDED, [row for row, _, _ in added])

@@ -13,35 +13,35 @@ from sqlalchemy import Engine, Row, bindparam, select
 
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.service.clock import read_clock
+from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.storage.arena.arena import Arena, ArenaFull
-from wavetrim.service.storage.database.database import reading
+from wavetrim.service.storage.database.database import reading, split
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.tables import is_owned, matrices, read_owner
 from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
-from wavetrim.service.storage.disk.new_file import remove
+from wavetrim.service.storage.disk.files import remove
 from wavetrim.service.storage.disk.unsynced_files import UnsyncedFiles
 from wavetrim.service.storage.errors import MatrixNotFound
-from wavetrim.service.storage.folder.sweep import sweep_folder
+from wavetrim.service.storage.folder.lost_files import sweep_folder
 from wavetrim.service.storage.matrices.cache import MatrixCache
 from wavetrim.service.storage.matrices.drafts import Drafts
 from wavetrim.service.storage.matrices.file_checks import FileChecks
-from wavetrim.service.storage.matrices.listing import (
+from wavetrim.service.storage.matrices.matrix import Matrix
+from wavetrim.service.storage.matrices.stored_bytes import StoredBytes
+from wavetrim.service.storage.matrices.use import (
+    NEWEST_FIRST,
     expect_unused,
-    read_page,
+    find_users,
+    is_older,
     remove_rows,
     remove_unused,
 )
-from wavetrim.service.storage.matrices.matrix import Matrix
-from wavetrim.service.storage.matrices.stored_bytes import StoredBytes
 from wavetrim.service.storage.memory.extent import Hold
 from wavetrim.service.threads import run_to_end
 
 _KNOWN: Final = 4096
 """Matrices whose rows are remembered; chosen, to bound memory."""
-
-_FOUND_AT_ONCE: Final = 500
-"""Matrices that one statement finds; chosen, below what SQLite takes."""
 
 _BY_ID: Final = select(matrices).where(matrices.c.id.in_(bindparam("ids", expanding=True)))
 """Built once: building it takes as long as running it."""
@@ -58,7 +58,6 @@ class MatrixStore:
             rows.
         max_matrix_bytes: The largest .npy file that is stored.
         max_storage_bytes: The most that all files may take together.
-        reserve_bytes: Bytes that must stay free on the file system.
         writes: Notes whether writing works.
         commits: Adds the rows.
         arena: Where matrices lie in memory; None for files only.
@@ -80,7 +79,6 @@ class MatrixStore:
         *,
         max_matrix_bytes: int,
         max_storage_bytes: int,
-        reserve_bytes: int = 0,
         writes: WriteRecord | None = None,
         commits: SharedCommits | None = None,
         arena: Arena | None = None,
@@ -98,9 +96,7 @@ class MatrixStore:
         self.arena.evict = self.cache.evict
         self._known = LastUsed[str, Matrix](_KNOWN)
         self.checks = FileChecks(database, on_damaged=self._known.drop)
-        self.stored = StoredBytes(
-            database, folder, max_storage_bytes=max_storage_bytes, reserve_bytes=reserve_bytes
-        )
+        self.stored = StoredBytes(database, folder, max_storage_bytes=max_storage_bytes)
         self.drafts = Drafts(self)
         self.on_removed: list[Callable[[str], None]] = [
             self.cache.drop, self.checks.intact.drop, self._known.drop
@@ -157,15 +153,15 @@ class MatrixStore:
             ids: Their ids.
             owner: Whose they must be; None for anybody's.
         """
-        wanted, found = list(ids), dict[str, Matrix]()
+        found: dict[str, Matrix] = {}
         with reading(self.database) as connection:
-            for first in range(0, len(wanted), _FOUND_AT_ONCE):
-                part = {"ids": wanted[first : first + _FOUND_AT_ONCE]}
-                for row in connection.execute(_BY_ID, part):
-                    found[row.id] = self._read_row(row)
-        for matrix in found.values():
-            self._remember(matrix)
-        return {name: one for name, one in found.items() if owner in (None, one.owner)}
+            for some in split(list(ids)):
+                for row in connection.execute(_BY_ID, {"ids": some}):
+                    matrix = self._read_row(row)
+                    self._remember(matrix)
+                    if owner in (None, matrix.owner):
+                        found[row.id] = matrix
+        return found
 
     def page(
         self, *, limit: int = 50, cursor: str | None = None, owner: str | None = None
@@ -179,14 +175,24 @@ class MatrixStore:
 
         Returns:
             The matrices, each with the ids of the owner's unfinished jobs that use it, and the
-            cursor of the next page (None after the last one).
+            cursor of the next page (None after the last one). Matrices stored between two calls do
+            not shift a page.
 
         Raises:
             CursorUnknown: The cursor was not made by this method.
         """
-        rows, users, next_cursor = read_page(self.database, limit=limit, cursor=cursor, owner=owner)
-        shown = ((self._read_row(row), tuple(users.get(row.id, ()))) for row in rows)
-        return tuple(shown), next_cursor
+        wanted = select(matrices).where(is_owned(matrices, owner))
+        if cursor is not None:
+            mark = decode_mark(cursor, r"(\d{1,12}\.\d{1,12})/([A-Za-z0-9_-]{1,40})")
+            wanted = wanted.where(is_older(float(mark[1]), mark[2]))
+        with reading(self.database) as connection:
+            found = list(connection.execute(wanted.order_by(*NEWEST_FIRST).limit(limit + 1)))
+            shown = [self._read_row(row) for row in found[:limit]]
+            users = find_users(connection, [one.id for one in shown], owner)
+        next_cursor = None
+        if len(found) > limit:
+            next_cursor = encode_mark(f"{shown[-1].created_at!r}/{shown[-1].id}")
+        return tuple((one, tuple(users.get(one.id, ()))) for one in shown), next_cursor
 
     def delete(self, matrix_id: str, owner: str | None = None) -> None:
         """Removes a matrix. Whoever is reading its file can go on.
@@ -201,12 +207,12 @@ class MatrixStore:
                 the caller are not named.
         """
         wanted = matrices.c.id == matrix_id, is_owned(matrices, owner)
-        with self.stored.removing() as removed_bytes, self.database.begin() as connection:
+        with self.stored.removing() as rows, self.database.begin() as connection:
             found = select(matrices.c.id).where(*wanted).with_for_update()
             if connection.execute(found).first() is None:
                 raise MatrixNotFound(matrix_id)
             expect_unused(connection, matrix_id, owner)
-            removed_bytes.update(remove_rows(connection, [matrix_id]))
+            rows.extend(remove_rows(connection, [matrix_id]))
         self._forget(matrix_id)
 
     def expire(self, ttl_seconds: float, *, start: float) -> list[str]:
@@ -226,16 +232,11 @@ class MatrixStore:
         if ttl_seconds == 0 or start >= before:
             return []
         removed: list[str] = []
-        batches = remove_unused(self.database, before)
-        while True:
-            with self.stored.removing() as removed_bytes:
-                batch = next(batches, None)
-                removed_bytes.update(batch or {})
-            if batch is None:
-                return removed
+        for batch in remove_unused(self.database, self.stored, before):
             for matrix_id in batch:
                 self._forget(matrix_id)
             removed += batch
+        return removed
 
     def sweep(self) -> None:
         """Clears up after an earlier run, as `sweep_folder` does, and restores unsynced files.
@@ -244,7 +245,7 @@ class MatrixStore:
         """
         sweep_folder(self.database, self.folder)
         self.unsynced.start()
-        self.stored.doubt()
+        self.stored.sum_anew()
 
     def close(self) -> None:
         """Write what is to be written, and let go of all memory. Blocks."""

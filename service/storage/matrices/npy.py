@@ -20,16 +20,14 @@ from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.storage.errors import DtypeRefused, NpyError
 from wavetrim.service.storage.matrices.matrix import count_data_bytes, make_shape
+from wavetrim.service.storage.memory.extent import PAGE_BYTES
 
 MAX_HEADER_BYTES: Final = 10_000
 """The longest header that is read."""
 
-PAGE_BYTES: Final = 4096
-"""Elements of a large stored matrix begin at a multiple of this, in its file and in memory: whole
-pages are copied fastest."""
-
 LARGE_BYTES: Final = 2**20
-"""Smaller matrices are stored byte for byte as NumPy saves them; chosen."""
+"""Smaller matrices are stored byte for byte as NumPy saves them, larger ones begin their elements
+at a whole page; chosen."""
 
 DTYPES: Final[dict[str, str]] = {
     "<f2": "float16",

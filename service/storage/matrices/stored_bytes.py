@@ -1,6 +1,6 @@
 """How many bytes of matrices there are: on disk, and of each owner.
 
-The rows on disk are summed once; then the sum follows what is published and removed. When it may be
+The rows are summed once; then the sums follow what is published and removed. When they may be
 wrong, as after a removal that the database did not answer, the rows are summed again at the next
 use. No one else changes the rows while a service has the data folder.
 """
@@ -9,23 +9,23 @@ import errno
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, Row, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.storage.database.database import reading
-from wavetrim.service.storage.database.tables import api_keys, is_owned, matrices
-from wavetrim.service.storage.disk.disk_space import count_usable_bytes, refuse_disk
-from wavetrim.service.storage.disk.new_file import explain
+from wavetrim.service.storage.database.tables import api_keys, matrices
+from wavetrim.service.storage.disk.files import require_space
 from wavetrim.service.storage.errors import StorageFull, StoredQuotaReached
 from wavetrim.service.storage.matrices.matrix import Matrix
 
 
 @dataclass(slots=True)
-class _Coming:
+class _Unpublished:
     """A matrix that is not published yet.
 
     Attributes:
@@ -46,22 +46,19 @@ class StoredBytes:
         database: Has the matrices, and the quotas of keys.
         folder: Where their files are.
         max_storage_bytes: The most that all files may take together.
-        reserve_bytes: Bytes that must stay free on the file system.
     """
 
-    def __init__(
-        self, database: Engine, folder: Path, *, max_storage_bytes: int, reserve_bytes: int
-    ) -> None:
+    def __init__(self, database: Engine, folder: Path, *, max_storage_bytes: int) -> None:
         self._database = database
         self._folder = folder
         self._max_storage_bytes = max_storage_bytes
-        self._reserve_bytes = reserve_bytes
-        self._stored_bytes: int | None = None
+        # Bytes of the rows, by owner and whether they are on disk; None to sum them anew.
+        self._stored: Counter[tuple[str, bool]] | None = None
         self._sums = 0
-        self._coming: dict[str, _Coming] = {}
-        self._sent = Counter[Matrix]()
+        self._unpublished: dict[str, _Unpublished] = {}
+        self._sent = Counter[str]()  # by id, how many callers are being sent it
+        self._removed: dict[str, tuple[str, int]] = {}  # owner and bytes of those that are sent
         self._lock = threading.Lock()
-        self._quota_lock = threading.Lock()
 
     # Matrices that are not published yet.
 
@@ -77,15 +74,16 @@ class StoredBytes:
             StorageFull: There is no space for the whole of it now: by the setting, or on the disk.
             StorageFailed: The folder is away.
         """
-        # Of owners with a quota one at a time, so that two do not take the same bytes.
-        with self._quota_lock if matrix.owner else nullcontext():
-            if matrix.owner:
-                self._require_quota(matrix)
-            with self._lock:
-                if matrix.on_disk:
-                    self._require(matrix.size_bytes, matrix.size_bytes, counted_bytes=0)
-                counted_bytes = matrix.size_bytes if matrix.on_disk and not growing else 0
-                self._coming[matrix.id] = _Coming(matrix, counted_bytes)
+        most_bytes = self._read_quota(matrix.owner) if matrix.owner else None
+        with self._lock:
+            if most_bytes is not None:
+                total_bytes = self._count_owned(matrix.owner) + matrix.size_bytes
+                if total_bytes > most_bytes:
+                    raise StoredQuotaReached(total_bytes, most_bytes)
+            if matrix.on_disk:
+                self._require(matrix.size_bytes, matrix.size_bytes, counted_bytes=0)
+            counted_bytes = matrix.size_bytes if matrix.on_disk and not growing else 0
+            self._unpublished[matrix.id] = _Unpublished(matrix, counted_bytes)
 
     @contextmanager
     def extending(self, matrix: Matrix, end_bytes: int) -> Iterator[None]:
@@ -100,71 +98,69 @@ class StoredBytes:
             OSError: The matrix was given up.
         """
         with self._lock:
-            one = self._coming.get(matrix.id)
+            one = self._unpublished.get(matrix.id)
             if one is None:
                 raise OSError(errno.ECANCELED, "the matrix was given up", matrix.id)
-            counted_bytes = one.counted_bytes
-            if end_bytes > counted_bytes:
-                self._require(matrix.size_bytes, end_bytes, counted_bytes=counted_bytes)
+            if end_bytes > one.counted_bytes:
+                self._require(matrix.size_bytes, end_bytes, counted_bytes=one.counted_bytes)
                 one.counted_bytes = end_bytes
-        try:
-            yield
-        except BaseException:
-            one.counted_bytes = counted_bytes
-            raise
+        yield
         one.made_bytes = end_bytes
 
     def note_discarded(self, matrix_id: str) -> None:
         """The matrix was given up."""
         with self._lock:
-            self._coming.pop(matrix_id, None)
+            self._unpublished.pop(matrix_id, None)
 
     def note_published(self, matrix_id: str) -> None:
         """The matrix is published: its row exists, and its bytes now count as stored."""
         with self._lock:
-            one = self._coming.pop(matrix_id, None)  # None if it was removed already
-            if one is not None and one.matrix.on_disk and self._stored_bytes is not None:
-                self._stored_bytes += one.matrix.size_bytes
+            one = self._unpublished.pop(matrix_id, None)  # None if it was removed already
+            if one is not None and self._stored is not None:
+                self._stored[one.matrix.owner, one.matrix.on_disk] += one.matrix.size_bytes
 
     # Matrices that are stored.
 
     @contextmanager
-    def removing(self) -> Iterator[dict[str, int]]:
+    def removing(self) -> Iterator[list[Row[Any]]]:
         """Follow the removal of rows, whose transaction must begin and end within the block.
 
         Yields:
-            Bytes of the rows' files on disk, by their ids; to be filled in the block.
+            The rows, to be filled in the block: id, size_bytes, place and owner.
         """
-        removed, sums = dict[str, int](), self._sums
+        rows, sums = list[Row[Any]](), self._sums
         try:
-            yield removed
+            yield rows
         except SQLAlchemyError:
-            self.doubt()  # the rows may have been removed nevertheless
+            self.sum_anew()  # the rows may have been removed nevertheless
             raise
         with self._lock:
-            counted = [size for name, size in removed.items() if not self._coming.pop(name, None)]
             if self._sums != sums:
-                self._stored_bytes = None  # summed meanwhile, with or without these rows
-            elif self._stored_bytes is not None:
-                self._stored_bytes -= sum(counted)
+                self._stored = None  # summed meanwhile, with or without these rows
+            for row in rows:
+                if row.id in self._sent:
+                    self._removed[row.id] = row.owner or "", row.size_bytes
+                if self._unpublished.pop(row.id, None) is None and self._stored is not None:
+                    self._stored[_find_share(row.owner, row.place)] -= row.size_bytes
 
     @contextmanager
     def sending(self, matrix: Matrix) -> Iterator[None]:
         """Have a matrix count until the block has sent it, even when it is removed meanwhile."""
         with self._lock:
-            self._sent[matrix] += 1
+            self._sent[matrix.id] += 1
         try:
             yield
         finally:
             with self._lock:
-                self._sent[matrix] -= 1
-                if not self._sent[matrix]:
-                    del self._sent[matrix]
+                self._sent[matrix.id] -= 1
+                if not self._sent[matrix.id]:
+                    del self._sent[matrix.id]
+                    self._removed.pop(matrix.id, None)
 
-    def doubt(self) -> None:
-        """The sum may be wrong: sum the rows at its next use."""
+    def sum_anew(self) -> None:
+        """The sums may be wrong: sum the rows at their next use."""
         with self._lock:
-            self._stored_bytes = None
+            self._stored = None
             self._sums += 1
 
     def count_on_disk(self) -> int:
@@ -174,26 +170,13 @@ class StoredBytes:
 
     def count_owned(self, owner: str) -> int:
         """Bytes of an owner's matrices, on disk and in memory, also of removed ones in use."""
-        # What is not published comes first: what is published meanwhile counts twice, not never.
         with self._lock:
-            coming = [one.matrix for one in self._coming.values() if one.matrix.owner == owner]
-            sent = {one.id: one.size_bytes for one in self._sent if one.owner == owner}
-        size = func.coalesce(func.sum(matrices.c.size_bytes), 0)
-        with reading(self._database) as connection:
-            stored = connection.scalar(select(size).where(is_owned(matrices, owner)))
-            there = select(matrices.c.id).where(matrices.c.id.in_(list(sent)))
-            for matrix_id in connection.scalars(there) if sent else ():
-                del sent[matrix_id]
-        return int(stored or 0) + sum(one.size_bytes for one in coming) + sum(sent.values())
+            return self._count_owned(owner)
 
-    def _require_quota(self, matrix: Matrix) -> None:
-        wanted = select(api_keys.c.max_stored_bytes).where(api_keys.c.name == matrix.owner)
+    def _read_quota(self, owner: str) -> int | None:
+        wanted = select(api_keys.c.max_stored_bytes).where(api_keys.c.name == owner)
         with reading(self._database) as connection:
-            most = connection.scalar(wanted)
-        if most is not None:
-            total = self.count_owned(matrix.owner) + matrix.size_bytes
-            if total > most:
-                raise StoredQuotaReached(total, most)
+            return connection.scalar(wanted)
 
     def _require(self, size_bytes: int, end_bytes: int, *, counted_bytes: int) -> None:
         """Make sure that a file can have `end_bytes`; `counted_bytes` of it are counted already."""
@@ -204,24 +187,37 @@ class StoredBytes:
                 "(max_storage_bytes)"
             )
             raise StorageFull("matrix size", size_bytes, limit)
-        try:
-            usable = count_usable_bytes(self._folder, self._reserve_bytes) + counted_bytes
-        except OSError as error:
-            raise explain(error, self._folder, size_bytes) from error
-        usable -= sum(one.counted_bytes - one.made_bytes for one in self._coming.values())
-        if end_bytes > usable:
-            raise refuse_disk(size_bytes, usable, self._folder, self._reserve_bytes)
+        promised = sum(one.counted_bytes - one.made_bytes for one in self._unpublished.values())
+        own_bytes = counted_bytes - promised
+        require_space(self._folder, size_bytes, end_bytes, own_bytes=own_bytes)
 
     def _count_on_disk(self) -> int:
-        if self._stored_bytes is None:
-            self._stored_bytes = self._sum_rows()
-            self._sums += 1
-        return self._stored_bytes + sum(one.counted_bytes for one in self._coming.values())
+        stored = self._sum_stored().items()
+        coming = sum(one.counted_bytes for one in self._unpublished.values())
+        return coming + sum(size for (_, on_disk), size in stored if on_disk)
 
-    def _sum_rows(self) -> int:
-        """Sum the rows on disk, except matrices that still count as unpublished."""
-        size = func.coalesce(func.sum(matrices.c.size_bytes), 0)
-        on_disk = matrices.c.place.is_distinct_from("memory")
-        others = matrices.c.id.not_in(list(self._coming))
-        with reading(self._database) as connection:
-            return int(connection.scalar(select(size).where(on_disk, others)) or 0)
+    def _count_owned(self, owner: str) -> int:
+        coming = [one.matrix for one in self._unpublished.values()]
+        return (
+            sum(size for (whose, _), size in self._sum_stored().items() if whose == owner)
+            + sum(matrix.size_bytes for matrix in coming if matrix.owner == owner)
+            + sum(size for whose, size in self._removed.values() if whose == owner)
+        )
+
+    def _sum_stored(self) -> Counter[tuple[str, bool]]:
+        """The sums of the rows, except matrices that still count as unpublished."""
+        if self._stored is None:
+            size = func.sum(matrices.c.size_bytes).label("size_bytes")
+            summed = select(matrices.c.owner, matrices.c.place, size)
+            summed = summed.where(matrices.c.id.not_in(list(self._unpublished)))
+            self._stored = Counter()
+            with reading(self._database) as connection:
+                found = connection.execute(summed.group_by(matrices.c.owner, matrices.c.place))
+                for owner, place, size_bytes in found:
+                    self._stored[_find_share(owner, place)] += int(size_bytes)
+            self._sums += 1
+        return self._stored
+
+
+def _find_share(owner: str | None, place: str | None) -> tuple[str, bool]:
+    return owner or "", place != "memory"

@@ -7,8 +7,13 @@ longer touches the memory. The last release frees the extent.
 
 import threading
 from collections.abc import Callable
+from typing import Final
 
 from wavetrim.service.errors import ServiceError
+
+PAGE_BYTES: Final = 4096
+"""Alignment of extents, and of the elements of large matrices in memory and in their files: whole
+pages are copied fastest, and a disk takes no less past the cache."""
 
 
 class ExtentFreed(ServiceError):

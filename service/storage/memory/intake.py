@@ -6,14 +6,12 @@ bytes so far are then copied into the larger memory, which costs little: they ar
 arena has no memory, there is a mapped file instead, which grows with the bytes.
 """
 
-import asyncio
 import mmap
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from anyio import CancelScope
-
 from wavetrim.service.storage.arena.arena import Arena
+from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
 from wavetrim.service.storage.memory.extent import Extent, Hold
 from wavetrim.service.storage.memory.mapped_file import MappedFile
 from wavetrim.service.threads import run_to_end
@@ -90,18 +88,13 @@ class Intake:
         return self.hold.extent
 
     async def fill_rest(
-        self,
-        fill: Fill,
-        *,
-        step_bytes: int | None = None,
-        on_step: Callable[[int, int], Awaitable[None]] | None = None,
+        self, fill: Fill, on_step: Callable[[int, int], Awaitable[None]] | None = None
     ) -> None:
         """Receive the rest, into the memory that `open` has found.
 
         Args:
             fill: Called with memory to be filled.
-            step_bytes: How much at a time; None for all at once.
-            on_step: Called after each step with its begin and end in the memory.
+            on_step: Called after each `WRITE_BYTES` with their begin and end in the memory.
         """
         assert self.hold is not None, "`open` has found memory for all of the body"
         extent = self.hold.extent
@@ -109,7 +102,7 @@ class Intake:
             await self._fill_file(extent, fill)
             return
         while (begin := self.filled_bytes) < self._size_bytes:
-            end = min(self._size_bytes, begin + (step_bytes or self._size_bytes))
+            end = min(self._size_bytes, begin + WRITE_BYTES)
             await fill(extent.view[begin:end])
             if on_step is not None:
                 await on_step(begin, end)
@@ -145,28 +138,14 @@ class Intake:
             before.release()
 
     async def _fill_file(self, file: MappedFile, fill: Fill) -> None:
-        """Receive the rest into a file: one piece is copied there while the next comes.
-
-        Threads copy, since the event loop must not wait for the disk.
-        """
-        loop = asyncio.get_running_loop()
-        writing: asyncio.Future[None] = loop.create_future()
-        writing.set_result(None)
-        # Mapped buffers take memory only once they are filled.
-        length = min(self._size_bytes, _PIECE_BYTES)
-        buffers = [memoryview(mmap.mmap(-1, length)) for _ in range(2)]
-        try:
-            while (left := self._size_bytes - self.filled_bytes) > 0:
-                piece = buffers[0][:left]
-                await fill(piece)
-                await writing
-                writing = loop.run_in_executor(None, file.write, self.filled_bytes, piece)
-                self.filled_bytes += len(piece)
-                buffers.reverse()
-            await writing
-        finally:
-            with CancelScope(shield=True):  # the thread still writes
-                await asyncio.wait({writing})
+        """Receive the rest into a file, by a buffer: the event loop must not wait for the disk."""
+        # A mapped buffer takes memory only once it is filled.
+        buffer = memoryview(mmap.mmap(-1, min(self._size_bytes, _PIECE_BYTES)))
+        while (left := self._size_bytes - self.filled_bytes) > 0:
+            piece = buffer[:left]
+            await fill(piece)
+            await run_to_end(file.write, self.filled_bytes, piece)
+            self.filled_bytes += len(piece)
 
 
 def copy_bytes(target: memoryview, source: memoryview) -> None:

@@ -10,6 +10,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
@@ -84,12 +85,19 @@ class Leases:
             StorageFull: The arena may not take as much.
             Crowded: There are too many leases, or too few descriptors.
         """
-        give_back = self._take(tenant, size_bytes)
-        try:
+        if self._count >= self._descriptors.few:
+            limit = (
+                f"at most {self._descriptors.few}, for the descriptors of all others (ulimit -n)"
+            )
+            raise Crowded("leases", self._count + 1, limit)
+        with ExitStack() as taken:
+            self._descriptors.take(tenant.name, "leases")
+            taken.callback(self._descriptors.give, tenant.name)
+            taken.callback(self._in_flight.take(tenant, round_up(size_bytes)))
+            self._count += 1
+            taken.callback(self._uncount)
             slab = await self._arena.lease(size_bytes)
-        except BaseException:
-            give_back()
-            raise
+            give_back = taken.pop_all().close
         free = partial(self._arena.supply.give_leased_back, slab, on_closed=give_back)
         lease = Lease(slab, free, tenant.name)
         token = secrets.token_urlsafe(32)
@@ -129,27 +137,8 @@ class Leases:
         """The leases of an owner, or of everybody, the oldest first."""
         return tuple(lease for lease in self._leases.values() if owner in (None, lease.owner))
 
-    def _take(self, tenant: Tenant, size_bytes: int) -> Callable[[], None]:
-        """Count a lease's bytes and descriptor; returns a function that ends that."""
-        if self._count >= self._descriptors.few:
-            limit = (
-                f"at most {self._descriptors.few}, for the descriptors of all others (ulimit -n)"
-            )
-            raise Crowded("leases", self._count + 1, limit)
-        self._descriptors.take(tenant.name, "leases")
-        try:
-            give_bytes = self._in_flight.take(tenant, round_up(size_bytes))
-        except BaseException:
-            self._descriptors.give(tenant.name)
-            raise
-        self._count += 1
-
-        def give_back() -> None:
-            give_bytes()
-            self._descriptors.give(tenant.name)
-            self._count -= 1
-
-        return give_back
+    def _uncount(self) -> None:
+        self._count -= 1
 
     def _expire(self, token: str) -> None:
         lease, _ = self._waiting.pop(token)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from wavetrim.scheduler.execution.pages import map_shared
 from wavetrim.service.storage.disk.checksum import read_crc32
-from wavetrim.service.storage.disk.new_file import (
+from wavetrim.service.storage.disk.files import (
     THIS_FILE,
     Extending,
     find_next_length,

@@ -5,24 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from wavetrim.service.storage.arena.arena import Arena
-from wavetrim.service.storage.disk.disk_space import (
-    RESERVE_BYTES,
-    count_usable_bytes,
-    refuse_disk,
-)
-from wavetrim.service.storage.disk.new_file import explain
-from wavetrim.service.storage.memory.extent import Extent, Hold
+from wavetrim.service.storage.disk.files import explain, require_space
+from wavetrim.service.storage.memory.extent import PAGE_BYTES, Extent, Hold
 from wavetrim.service.storage.memory.intake import Fill, Intake
 from wavetrim.service.storage.memory.mapped_file import map_file
-
-_SMALL_BYTES: Final = 2**15
-"""Longest matrix whose memory is taken before its bytes come; chosen."""
-
-_PAGE_BYTES: Final = 4096
-"""Alignment of elements: whole pages are copied fastest."""
 
 
 class Piece(NamedTuple):
@@ -83,12 +72,8 @@ class RequestMemory:
         Raises:
             QuotaReached, QuotaTooSmall, StorageFull: As `obtain`.
         """
-        if size_bytes <= _SMALL_BYTES:
-            piece = await self.obtain(size_bytes)
-            await fill(piece.view)
-            return piece
         self._count(size_bytes)
-        make_file = partial(self._map, size_bytes, growing=True)
+        make_file = partial(self._map, max(1, size_bytes), growing=True)
         with closing(Intake(self._arena, size_bytes, "request", make_file=make_file)) as intake:
             extent = await intake.open(fill)
             await intake.fill_rest(fill)
@@ -104,9 +89,11 @@ class RequestMemory:
             StorageFull: There is no memory.
         """
         self._count(len(head) + size_bytes)
-        begin = -(-len(head) // _PAGE_BYTES) * _PAGE_BYTES
-        extent = await self._find(begin + size_bytes)
-        piece = _find_piece(extent, begin, size_bytes, head_bytes=len(head))
+        begin = -(-len(head) // PAGE_BYTES) * PAGE_BYTES
+        make_file = partial(self._map, max(1, begin + size_bytes), growing=False)
+        hold = await self._arena.obtain(begin + size_bytes, "request", make_file)
+        self._keep(hold)
+        piece = _find_piece(hold.extent, begin, size_bytes, head_bytes=len(head))
         piece.whole[: len(head)] = head
         return piece
 
@@ -114,12 +101,6 @@ class RequestMemory:
         if size_bytes:
             self._ends.append(self._take(size_bytes, self._taken_bytes))
             self._taken_bytes += size_bytes
-
-    async def _find(self, size_bytes: int) -> Extent:
-        make_file = partial(self._map, max(1, size_bytes), growing=False)
-        hold = await self._arena.obtain(size_bytes, "request", make_file)
-        self._keep(hold)
-        return hold.extent
 
     def _keep(self, hold: Hold) -> None:
         self._ends.append(hold.release)
@@ -135,9 +116,7 @@ class RequestMemory:
         """Make sure that a file can grow to a length."""
         try:
             made_bytes = path.stat().st_blocks * 512 if length_bytes else 0
-            usable = count_usable_bytes(self._folder, RESERVE_BYTES) + made_bytes
-            if length_bytes > usable:
-                raise refuse_disk(size_bytes, usable, self._folder, RESERVE_BYTES)
+            require_space(self._folder, size_bytes, length_bytes, own_bytes=made_bytes)
             yield
         except OSError as error:
             raise explain(error, self._folder, size_bytes) from error

@@ -14,8 +14,8 @@ from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
+from wavetrim.service.cli.commands.plan import compare_splits, draw_timeline
 from wavetrim.service.cli.display import show_bytes, show_share
-from wavetrim.service.cli.plot import compare_splits, draw_timeline
 from wavetrim.service.cli.units import format_bytes, format_gflops, format_seconds
 
 

@@ -259,3 +259,7 @@ def test_bytes_of_a_stack_count_against_limits(tmp_path: Path) -> None:
             assert "max_matrix_bytes" in refused.json()["limit"]
         large = encode_npy(np.zeros((60, 10, 10)))
         assert server.client.post("/v1/matrices", content=large, headers=NPY).status_code == 413
+        column, row = (server.upload(np.zeros((9, *shape))) for shape in ((100, 1), (1, 100)))
+        refused = server.client.post("/v1/jobs", json={"a": column, "b": row})
+        assert (refused.status_code, refused.json()["field"]) == (413, "matrix size")
+        assert refused.json()["limit"] == "at most 40000 bytes (max_matrix_bytes)"

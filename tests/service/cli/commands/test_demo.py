@@ -15,7 +15,7 @@ from tests.command import invoke_command, run_command, start_command
 from tests.matrices import FLOATS, make_matrix, reference_product
 from tests.processes import wait_until
 from tests.server import RunningServer
-from wavetrim.service.cli.comparison import compare_product
+from wavetrim.service.cli.commands.demo import compare_product
 from wavetrim.service.cli.exits import ExitCode
 
 

@@ -28,11 +28,6 @@ def describe_v2(limit: int, used: int, stat: str = "", *, high: str = "max\n") -
     }
 
 
-def test_without_groups_the_machine_counts_and_a_reserve_is_left(tmp_path):
-    assert read_memory_left(build_tree(tmp_path, {})) == 99 * GIB
-    assert default_limit(tmp_path) == 16 * GIB
-
-
 def test_where_the_system_tells_nothing_nothing_is_taken(tmp_path):
     assert read_memory_left(tmp_path) == default_limit(tmp_path) == 0
 
@@ -45,6 +40,7 @@ def test_little_available_memory_bounds_a_generous_group(tmp_path):
 V1 = "sys/fs/cgroup/memory"
 GROUPS: dict[str, tuple[dict[str, str], int, int]] = {
     # The reserve is an eighth of the limit, from 64 MiB to 1 GiB; the default a quarter.
+    "the machine alone": ({}, 99 * GIB, 16 * GIB),
     "the least reserve": (describe_v2(256 * MIB, 100), 192 * MIB - 100, 64 * MIB),
     "an eighth": (describe_v2(2 * GIB, 100), 2 * GIB - 256 * MIB - 100, GIB // 2),
     "the largest reserve": (describe_v2(64 * GIB, 100), 63 * GIB - 100, 16 * GIB),

@@ -1,27 +1,41 @@
 """Where extents lie: best fit in one slab, joined free ranges; how large slabs are."""
 
+import numpy as np
 import pytest
 
-from wavetrim.service.storage.arena.free_ranges import FreeRanges
-from wavetrim.service.storage.arena.slab import choose_slab_bytes, find_usual_bytes
+from wavetrim.service.storage.arena.extent_table import ExtentTable
+from wavetrim.service.storage.arena.slab import Slab, choose_slab_bytes, find_usual_bytes
+from wavetrim.service.storage.memory.extent import PAGE_BYTES
 
 MIB = 2**20
 GIB = 2**30
 
 
+def place(*slab_bytes: int) -> ExtentTable:
+    """A table of slabs whose memory nobody touches."""
+    table = ExtentTable(poison=False)
+    for number, size in enumerate(slab_bytes):
+        table.add(Slab(number, -1, np.empty(size, np.uint8)))
+    return table
+
+
 def test_no_extent_spans_two_slabs():
-    ranges = FreeRanges()
-    ranges.add_region(0, 2 * MIB)
-    ranges.add_region(2 * MIB, 2 * MIB)  # they touch, and are never joined
-    assert ranges.take(3 * MIB) is None
-    assert {ranges.take(2 * MIB) for _ in range(2)} == {0, 2 * MIB}
+    table = place(2 * MIB, 2 * MIB)
+    assert table.take(3 * MIB, "test") is None
+    holds = [table.take(2 * MIB, "test") for _ in range(2)]
+    assert [(hold.extent.slab, hold.extent.offset_bytes) for hold in holds] == [(0, 0), (1, 0)]
 
 
 @pytest.mark.parametrize(
     ("limit", "usual"), [(64 * GIB, GIB), (8 * GIB, GIB), (7 * GIB, 256 * MIB), (0, 256 * MIB)]
 )
-def test_slabs_of_a_small_arena_are_small(limit, usual):
-    assert find_usual_bytes(limit) == usual
+def test_slabs_of_a_small_arena_are_small_and_have_room_for_headers(limit, usual):
+    slab_bytes = find_usual_bytes(limit)
+    assert slab_bytes == usual + 2 * MIB
+    for count in (1, 2, 4, 64):  # matrices of a power of two, each with its page of header
+        table = place(slab_bytes)
+        matrix_bytes = PAGE_BYTES + usual // count
+        assert None not in [table.take(matrix_bytes, "test") for _ in range(count)]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tests.processes import wait_until
 from tests.server import NPY, RunningServer, encode_npy
 from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.errors import SettingRefused
-from wavetrim.service.storage.database.claim import Claiming
+from wavetrim.service.storage.database.claim import claim_database
 from wavetrim.service.storage.errors import DatabaseAway, DatabaseRefused, DatabaseTaken
 
 MakeUrl = Callable[[], str]
@@ -35,7 +35,7 @@ def make_url(request: pytest.FixtureRequest, tmp_path: Path) -> MakeUrl:
 
 def claim(url: str) -> Engine:
     """Open a database as a service does."""
-    return Claiming(url, Path("mine"))()
+    return claim_database(url, Path("mine"))
 
 
 def test_a_copy_of_the_folder_with_the_same_database_is_kept_out(start_server, make_url, tmp_path):
@@ -120,14 +120,14 @@ def test_databases_and_schemas_of_one_server_are_claimed_apart(postgres):
 @pytest.mark.needs("postgresql")
 def test_who_waits_leaves_a_restarted_server_to_the_one_that_had_it():
     with running_postgres() as postgres:
-        database, waiting = claim(postgres.url), Claiming(postgres.url, Path("other"))
-        for _ in range(2):
+        database, other = claim(postgres.url), (postgres.url, Path("other"))
+        for was_taken in (False, True):
             with pytest.raises(DatabaseTaken):
-                waiting()
+                claim_database(*other, was_taken=was_taken)
             postgres.stop()
             postgres.start()
             with pytest.raises(DatabaseAway, match="has just started"):
-                waiting()
+                claim_database(*other, was_taken=True)
             with database.begin():
                 pass
         database.dispose()

@@ -15,7 +15,7 @@ from wavetrim.service.cursor import encode_mark
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.database.tables import VERSION_TABLE
-from wavetrim.service.storage.folder.identity import pair
+from wavetrim.service.storage.folder.data_folder import pair
 
 pytestmark = pytest.mark.slow
 

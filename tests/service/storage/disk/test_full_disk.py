@@ -74,7 +74,7 @@ def test_an_upload_of_exactly_the_free_bytes_leaves_nothing_behind():
 
 
 def test_a_file_that_cannot_be_made_durable_is_neither_there_nor_counted(database, tmp_path):
-    store = open_store(database, tmp_path, reserve_bytes=0)
+    store = open_store(database, tmp_path)
     draft = begin_draft(store, 3, 5)
     os.truncate(draft.matrix.unfinished, 10)
     with pytest.raises(StorageFailed, match="bytes long"):
@@ -142,7 +142,7 @@ def test_after_an_unclear_commit_the_row_decides(postgres_url, tmp_path_factory,
     database = open_database(proxy.url)
     with database.begin() as connection:
         connection.execute(matrices.delete())
-    store = open_store(database, folder, reserve_bytes=0)
+    store = open_store(database, folder)
     size_bytes = len(encode_npy(np.ones((3, 5), np.float32)))
     with pytest.raises(CommitUnclear):
         keep_matrix(store, 3, 5, settle=lambda _: setattr(proxy, "losing", losing))
@@ -151,9 +151,9 @@ def test_after_an_unclear_commit_the_row_decides(postgres_url, tmp_path_factory,
     assert [name.partition(".")[2] for name in files] == ["npy"]
     assert store.stored.count_on_disk() == size_bytes
     with pytest.raises(SQLAlchemyError):
-        store.drafts.settle_unclear()
+        store.drafts.resolve_unclear()
     proxy.losing, proxy.closed = None, False
-    store.drafts.settle_unclear()
+    store.drafts.resolve_unclear()
     with reading(database) as connection:
         assert connection.scalar(select(func.count()).select_from(matrices)) == int(kept)
     assert list_files(store) == (files if kept else [])
@@ -167,7 +167,7 @@ def test_after_an_unclear_commit_the_row_decides(postgres_url, tmp_path_factory,
 
 def test_a_connection_that_ends_before_the_commit_leaves_no_file(postgres_url, tmp_path):
     database = open_database(postgres_url)
-    store = open_store(database, tmp_path, reserve_bytes=0)
+    store = open_store(database, tmp_path)
 
     def end_connection(connection: Connection) -> None:
         pid = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()

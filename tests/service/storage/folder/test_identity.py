@@ -14,8 +14,8 @@ from tests.service.drafts import keep_matrix, open_store
 from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.database.tables import identity, matrices
 from wavetrim.service.storage.errors import DataMismatch, MatrixDamaged
-from wavetrim.service.storage.folder import adoption
-from wavetrim.service.storage.folder.identity import pair, read_folder_id
+from wavetrim.service.storage.folder.data_folder import pair, read_folder_id
+from wavetrim.service.storage.folder.lost_files import adopt as adopt_files
 
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 COUNT = 12
@@ -186,7 +186,7 @@ def test_a_restored_matrix_is_damaged_no_longer_if_its_checksum_says_so(
         with database.begin() as connection:
             connection.execute(update(matrices).values(crc32=None))
     assert store.get(matrix.id).damaged_at is not None
-    assert adoption.adopt(database, tmp_path, folder).restored == (matrix.path,)
+    assert adopt_files(database, tmp_path, folder).restored == 1
     restored = store.get(matrix.id)
     assert (restored.damaged_at is None) == has_checksum
     if has_checksum:
@@ -216,5 +216,5 @@ def test_a_folder_without_an_id_is_new_unless_its_database_has_matrices(database
     add_row(database, "known")
     with pytest.raises(DataMismatch):
         pair(database, tmp_path)
-    assert adoption.adopt(database, tmp_path, tmp_path / "matrices").missing == ("known",)
+    assert adopt_files(database, tmp_path, tmp_path / "matrices").missing == ("known",)
     pair(database, tmp_path)

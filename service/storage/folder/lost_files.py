@@ -1,23 +1,78 @@
-"""Adoption: takes the matrices of a data folder into a database that does not know them."""
+"""Files of matrices that the database does not know: set aside at a start, and adopted later.
 
+A start removes only what is certainly unfinished; all else goes to the folder of lost files.
+"""
+
+import logging
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Engine, insert, select, update
+from sqlalchemy import Engine, delete, insert, select, update
 
 from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.checksum import compute_crc32, open_regular
 from wavetrim.service.storage.errors import NpyError
-from wavetrim.service.storage.folder.identity import join
-from wavetrim.service.storage.folder.sweep import LOST_FOLDER
+from wavetrim.service.storage.folder.data_folder import join
 from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, NpyHeader, parse_header
 
+LOST_FOLDER: Final = "lost"
+"""Name of the folder of lost files, in the data folder."""
+
 _MATRIX_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
+
+logger = logging.getLogger(__name__)
+
+
+def sweep_folder(database: Engine, folder: Path) -> None:
+    """Removes what is certainly unfinished: partial files, and rows of matrices in memory.
+
+    To be called while no other process uses the folder.
+
+    Args:
+        database: Knows the matrices.
+        folder: Has their files; the folder of lost files is beside it.
+    """
+    with database.begin() as connection:
+        connection.execute(delete(matrices).where(matrices.c.place == "memory"))
+        known = set(connection.scalars(select(matrices.c.id)))
+    lost = 0
+    for path in list(folder.iterdir()):
+        if path.suffix == ".part":
+            path.unlink(missing_ok=True)
+        elif path.suffix == ".npy" and path.stem not in known:
+            lost += _set_aside(path, folder.parent / LOST_FOLDER)
+    if lost:
+        logger.warning(
+            "%d matrices that the database does not know were moved to %s; "
+            "`wavetrim adopt` takes them in again",
+            lost,
+            folder.parent / LOST_FOLDER,
+        )
+
+
+def count_lost_files(folder: Path) -> int:
+    """How many files are in the folder of lost files beside the folder of the matrices."""
+    return sum(1 for _ in (folder.parent / LOST_FOLDER).glob("*.npy"))
+
+
+def _set_aside(path: Path, lost_dir: Path) -> bool:
+    """Move a file into the folder of lost files, under a free name; returns whether it was."""
+    lost_dir.mkdir(mode=0o700, exist_ok=True)
+    target, number = lost_dir / path.name, 0
+    while target.is_symlink() or target.exists():
+        number += 1
+        target = lost_dir / f"{path.stem}.{number}{path.suffix}"
+    try:
+        path.rename(target)
+    except OSError as error:
+        logger.warning("%s is not known, and cannot be moved: %s", path, error.strerror)
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +81,15 @@ class Adoption:
 
     Attributes:
         identity: The id that database and folder have now.
-        adopted: Files that were new to the database.
-        restored: Lost files that the database knew.
+        adopted: How many files were new to the database.
+        restored: How many lost files the database knew.
         refused: Files that stay as they are, each with the reason.
         missing: Ids that the database knows and that have no file.
     """
 
     identity: str
-    adopted: tuple[Path, ...]
-    restored: tuple[Path, ...]
+    adopted: int
+    restored: int
     refused: tuple[tuple[Path, str], ...]
     missing: tuple[str, ...]
 
@@ -56,32 +111,24 @@ def adopt(database: Engine, data_dir: Path, matrix_dir: Path) -> Adoption:
         matrix_dir: The folder of the matrices.
     """
     matrix_dir.mkdir(parents=True, exist_ok=True)
-    adopted: list[Path] = []
-    restored: list[Path] = []
+    adopted = restored = 0
     refused: list[tuple[Path, str]] = []
-    for path in [*_list_files(matrix_dir), *_list_files(data_dir / LOST_FOLDER)]:
+    files = [*sorted(matrix_dir.glob("*.npy")), *sorted((data_dir / LOST_FOLDER).glob("*.npy"))]
+    for path in files:
         target = matrix_dir / f"{path.name.partition('.')[0]}.npy"
         try:
-            new = _take_in(database, path, target)
+            is_new = _take_in(database, path, target)
         except (_Refused, NpyError) as error:
             refused.append((path, str(error)))
         except OSError as error:
             refused.append((path, error.strerror or str(error)))
         else:
-            if new:
-                adopted.append(target)
-            elif path != target:
-                restored.append(target)
+            adopted += is_new
+            restored += not is_new and path != target
     with reading(database) as connection:
         known = sorted(connection.scalars(select(matrices.c.id)))
     missing = tuple(name for name in known if not (matrix_dir / f"{name}.npy").exists())
-    return Adoption(
-        join(database, data_dir), tuple(adopted), tuple(restored), tuple(refused), missing
-    )
-
-
-def _list_files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.npy"))
+    return Adoption(join(database, data_dir), adopted, restored, tuple(refused), missing)
 
 
 def _take_in(database: Engine, path: Path, target: Path) -> bool:

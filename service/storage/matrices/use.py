@@ -1,7 +1,7 @@
-"""Many matrices at once: a page of them, which jobs use them, and which are too old."""
+"""Which jobs use matrices, and which matrices nobody has used for long enough."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,44 +18,15 @@ from sqlalchemy import (
     union,
 )
 
-from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import UNFINISHED, is_owned, jobs, matrices
 from wavetrim.service.storage.errors import MatrixInUse
+from wavetrim.service.storage.matrices.stored_bytes import StoredBytes
+
+NEWEST_FIRST: Final = matrices.c.created_at.desc(), matrices.c.id.desc()
 
 _BATCH: Final = 200
 """Rows that are handled in one transaction; chosen, so that others can write in between."""
-
-
-def read_page(
-    database: Engine, *, limit: int, cursor: str | None, owner: str | None
-) -> tuple[list[Row[Any]], dict[str, list[str]], str | None]:
-    """Reads some rows of matrices, newest first.
-
-    Args:
-        database: The database.
-        limit: The most rows.
-        cursor: Where an earlier page ended.
-        owner: Whose they are; None for everybody's.
-
-    Returns:
-        The rows, the owner's unfinished jobs that use them, by id, and the cursor of the next
-        page. Matrices stored between two calls do not shift a page.
-
-    Raises:
-        CursorUnknown: The cursor was not made by this function.
-    """
-    order = matrices.c.created_at.desc(), matrices.c.id.desc()
-    wanted = select(matrices).where(is_owned(matrices, owner))
-    wanted = wanted.order_by(*order).limit(limit + 1)
-    if cursor is not None:
-        wanted = wanted.where(_is_older(*_decode_cursor(cursor)))
-    with reading(database) as connection:
-        found = list(connection.execute(wanted))
-        shown = found[:limit]
-        users = _find_users(connection, [row.id for row in shown], owner)
-    last = shown[-1] if len(found) > limit else None
-    return shown, users, None if last is None else _encode_cursor(last.created_at, last.id)
 
 
 def expect_unused(connection: Connection, matrix_id: str, owner: str | None) -> None:
@@ -70,16 +41,16 @@ def expect_unused(connection: Connection, matrix_id: str, owner: str | None) -> 
         MatrixInUse: A queued or running job names it. Of other owners' jobs it says only that there
             are some.
     """
-    everyones = _find_users(connection, [matrix_id], None).get(matrix_id)
+    everyones = find_users(connection, [matrix_id], None).get(matrix_id)
     if not everyones:
         return
-    own = _find_users(connection, [matrix_id], owner).get(matrix_id, [])
+    own = find_users(connection, [matrix_id], owner).get(matrix_id, [])
     if len(own) < len(everyones):
         own.append("one of another owner" if own else "of another owner")
     raise MatrixInUse(matrix_id, own)
 
 
-def _find_users(
+def find_users(
     connection: Connection, ids: Collection[str], owner: str | None
 ) -> dict[str, list[str]]:
     """An owner's unfinished jobs that name matrices as operands, oldest first; None for all jobs.
@@ -97,30 +68,33 @@ def _find_users(
     return users
 
 
-def remove_unused(database: Engine, before: float) -> Iterator[dict[str, int]]:
+def remove_unused(database: Engine, stored: StoredBytes, before: float) -> Iterator[list[str]]:
     """Removes the rows of matrices that nobody has used since a time, in batches.
 
     A matrix is used when it is stored, and by every job that names it or has made it.
 
     Args:
         database: The database.
+        stored: Follows the removal.
         before: UTC seconds since the epoch.
 
     Yields:
-        Of each batch that was removed, the bytes on disk by matrix id.
+        The ids of each batch that was removed.
     """
-    newest_first = matrices.c.created_at.desc(), matrices.c.id.desc()
     last = (before, "")
     known: _Use | None = None
     while True:
-        wanted = select(matrices.c.created_at, matrices.c.id).where(_is_older(*last))
+        wanted = select(matrices.c.created_at, matrices.c.id).where(is_older(*last))
         with reading(database) as connection:
-            batch = list(connection.execute(wanted.order_by(*newest_first).limit(_BATCH)))
+            batch = list(connection.execute(wanted.order_by(*NEWEST_FIRST).limit(_BATCH)))
         if not batch:
             return
         last = tuple(batch[-1])
         known = known or _read_use(database, before)
-        yield _remove_batch(database, {row.id for row in batch}, known)
+        with stored.removing() as rows, database.begin() as connection:
+            unused = _find_unused(connection, {row.id for row in batch}, known)
+            rows.extend(remove_rows(connection, unused))
+        yield unused
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,41 +121,29 @@ def _read_use(database: Engine, since: float) -> _Use:
         return _Use(frozenset(connection.scalars(named)), last)
 
 
-def remove_rows(connection: Connection, ids: Collection[str]) -> dict[str, int]:
-    """Removes rows of matrices; returns the bytes of their files on disk, by their ids."""
-    removed = delete(matrices).where(matrices.c.id.in_(ids))
-    rows = connection.execute(
-        removed.returning(matrices.c.id, matrices.c.size_bytes, matrices.c.place)
-    )
-    return {row.id: 0 if row.place == "memory" else row.size_bytes for row in rows}
+def remove_rows(connection: Connection, ids: Collection[str]) -> Sequence[Row[Any]]:
+    """Removes rows of matrices; returns what they were: id, size_bytes, place and owner."""
+    named = [matrices.c[name] for name in ("id", "size_bytes", "place", "owner")]
+    return connection.execute(
+        delete(matrices).where(matrices.c.id.in_(ids)).returning(*named)
+    ).all()
 
 
-def _remove_batch(database: Engine, ids: set[str], known: _Use) -> dict[str, int]:
-    with database.begin() as connection:
-        # The lock comes first: a job that is being added has its row once we have the lock.
-        found = select(matrices.c.id).where(matrices.c.id.in_(ids)).with_for_update()
-        there = set(connection.scalars(found))
-        later = or_(jobs.c.state.in_(UNFINISHED), jobs.c.sequence > known.last_sequence)
-        named = select(jobs.c.a, jobs.c.b, jobs.c.c).where(later, _names(ids))
-        used = {name for row in connection.execute(named) for name in row}
-        unused = sorted(there - used - known.names)
-        return remove_rows(connection, unused) if unused else {}
+def _find_unused(connection: Connection, ids: set[str], known: _Use) -> list[str]:
+    # The lock comes first: a job that is being added has its row once we have the lock.
+    found = select(matrices.c.id).where(matrices.c.id.in_(ids)).with_for_update()
+    there = set(connection.scalars(found))
+    later = or_(jobs.c.state.in_(UNFINISHED), jobs.c.sequence > known.last_sequence)
+    named = select(jobs.c.a, jobs.c.b, jobs.c.c).where(later, _names(ids))
+    used = {name for row in connection.execute(named) for name in row}
+    return sorted(there - used - known.names)
 
 
 def _names(ids: Collection[str]) -> ColumnElement[bool]:
     return or_(jobs.c.a.in_(ids), jobs.c.b.in_(ids), jobs.c.c.in_(ids))
 
 
-def _is_older(created_at: float, matrix_id: str) -> ColumnElement[bool]:
+def is_older(created_at: float, matrix_id: str) -> ColumnElement[bool]:
     """Whether a row comes after another one in a list with the newest first."""
     same_time = and_(matrices.c.created_at == created_at, matrices.c.id < matrix_id)
     return or_(matrices.c.created_at < created_at, same_time)
-
-
-def _encode_cursor(created_at: float, matrix_id: str) -> str:
-    return encode_mark(f"{created_at!r}/{matrix_id}")
-
-
-def _decode_cursor(cursor: str) -> tuple[float, str]:
-    match = decode_mark(cursor, r"(\d{1,12}\.\d{1,12})/([A-Za-z0-9_-]{1,40})")
-    return float(match[1]), match[2]

@@ -1,4 +1,8 @@
-"""New files of a known length, files made safe against a power cut, and what went wrong."""
+"""Files of a known length: space for them, safe against a power cut, and what went wrong.
+
+A reserve of the file system is for the database and its log. On a full disk they must go on:
+matrices can be deleted and jobs cancelled only while the database can be written to.
+"""
 
 import errno
 import logging
@@ -11,6 +15,9 @@ from typing import Final
 from wavetrim.service.storage.errors import StorageFailed, StorageFull
 
 logger = logging.getLogger(__name__)
+
+RESERVE_BYTES: Final = 64 * 2**20
+"""Space that must stay free on the file system of the matrices; chosen."""
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers of a system that has no space for a file."""
@@ -27,6 +34,47 @@ and cost little, but blocks for bytes that never come are lost to others."""
 
 MOST_STEP_BYTES: Final = 256 * 2**20
 """The longest step by which it grows; chosen."""
+
+
+def measure_disk(folder: Path) -> dict[str, int]:
+    """How full the file system of a folder is, by the names that `/v1/devices` documents."""
+    found = os.statvfs(folder)
+    return {
+        "size_bytes": found.f_blocks * found.f_frsize,
+        "used_bytes": (found.f_blocks - found.f_bfree) * found.f_frsize,
+        "free_bytes": max(0, count_usable_bytes(folder)),
+    }
+
+
+def count_usable_bytes(folder: Path) -> int:
+    """Bytes that new files in a folder may take; negative when the reserve is in use."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize - RESERVE_BYTES
+
+
+def require_space(folder: Path, size_bytes: int, length_bytes: int, *, own_bytes: int) -> None:
+    """Make sure that a file can grow.
+
+    Args:
+        folder: Where it is.
+        size_bytes: Its final length, for words.
+        length_bytes: The length to which it grows now.
+        own_bytes: What it has of the disk already, less what other files may still take.
+
+    Raises:
+        StorageFull: The file system has too little left.
+        StorageFailed: The folder is away.
+    """
+    try:
+        usable_bytes = count_usable_bytes(folder) + own_bytes
+    except OSError as error:
+        raise explain(error, folder, size_bytes) from error
+    if length_bytes > usable_bytes:
+        limit = (
+            f"at most the {max(usable_bytes, 0)} bytes that {folder} has free beside the "
+            f"reserve of {RESERVE_BYTES}"
+        )
+        raise StorageFull("matrix size", size_bytes, limit)
 
 
 def find_next_length(made_bytes: int, end_bytes: int, size_bytes: int) -> int:
