@@ -1,27 +1,29 @@
 """A call: a request as the checks and the routes see it, and the routes that take one.
 
 FastAPI would read a body before its route is called, and its routing costs a small product 30 µs.
-So routes that carry bodies (`BodyRoute`) receive or send the bytes themselves: `admission` calls
-them. The OpenAPI document has them like all others.
+So `admission` calls the routes; FastAPI has them for the OpenAPI document.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from functools import cached_property, lru_cache
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import cache, cached_property, lru_cache
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_origin
 from urllib.parse import parse_qsl
 
 from fastapi import Request, Response
-from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
+from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
-from wavetrim.service.api.checks import TENANT, check_length
+from wavetrim.service.api.checks import TENANT, check_length, read_media_type
 from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
-from wavetrim.service.errors import BodyTooLarge, UploadStalled
+from wavetrim.service.errors import BodyTooLarge, ContentRefused, UploadStalled
 from wavetrim.service.tenants.tenant import UNKNOWN_TENANT, Tenant
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ MAX_DOCUMENT_BYTES: Final = 2**16
 
 DOCUMENT_SECONDS: Final = 10.0
 """How long a JSON body may take as a whole; chosen."""
+
+JSON: Final = "application/json"
 
 
 class Call(Request):
@@ -57,14 +61,6 @@ class Call(Request):
         """Send a whole answer."""
         await response(self.scope, self.receive, self.send)
 
-    async def json(self) -> Any:
-        """The body as a document.
-
-        Raises:
-            FieldProblem, RequestValidationError: As `read_json`.
-        """
-        return read_json(await self.body())
-
     async def receive_document(self, *, most_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
         """Receives a whole JSON body, without its content coding.
 
@@ -72,13 +68,16 @@ class Call(Request):
             most_bytes: The longest body.
 
         Raises:
-            ContentRefused: The coding is not known.
+            ContentRefused: It is not JSON by its media type, or its coding is not known.
             BodyLengthWrong: Its compressed data are cut off, or not alone.
             BodyTooLarge: It is longer than `most_bytes`.
             DigestMismatch: Its SHA-256 differs from Content-Digest.
             UploadStalled: It is not complete within `DOCUMENT_SECONDS`.
             ClientDisconnect: The caller has left before the end.
         """
+        media_type = read_media_type(self.headers)
+        if media_type != JSON and not media_type.endswith("+json"):
+            raise ContentRefused("Content-Type", self.headers.get("content-type", ""), JSON)
         reader = BodyReader(self.scope, self.receive, media_types=(), head="JSON document")
         check_length(reader.length_bytes, most_bytes, field="body", why="")
         try:
@@ -94,15 +93,11 @@ class Call(Request):
         await reader.finish()
         return content
 
-    async def receive_by(
-        self, reader: BodyReader, receive: Callable[..., Awaitable[Result]], *args: Any
-    ) -> Result:
-        """Receives the call's body, and counts its bytes. Long ones wait for one of few places.
+    @asynccontextmanager
+    async def receiving(self, reader: BodyReader) -> AsyncIterator[None]:
+        """Counts the bytes of the body that the block receives, by the reader.
 
-        Args:
-            reader: Reads the body.
-            receive: Receives it, by the reader.
-            args: Its arguments.
+        A long body waits for one of few places.
 
         Raises:
             Crowded: No place became free in time.
@@ -110,38 +105,38 @@ class Call(Request):
         length = reader.length_bytes
         try:
             if length is not None and length <= SMALL_BODY_BYTES:
-                return await receive(*args)
-            async with self.parts.bodies.take(self.tenant.name):
-                return await receive(*args)
+                yield
+            else:
+                async with self.parts.bodies.take(self.tenant.name):
+                    yield
         finally:
             self.parts.metrics.received_bytes.inc(reader.received_bytes)
 
 
 class CallRoute(APIRoute):
-    """A route of FastAPI's whose function may take the `Call`."""
-
-    @cached_property
-    def known(self) -> Mapping[str, bool]:
-        """The fields of its query, and whether each may be there more than once."""
-        return dict(_list_known(self.dependant))
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, whose requests are `Call`s."""
-        handle = super().get_route_handler()
-
-        async def handle_call(request: Request) -> Response:
-            return await handle(Call(request.scope, request.receive, request._send))
-
-        return handle_call
-
-
-class BodyRoute(CallRoute):
-    """A route whose function receives the body and sends the answer itself, by its `Call`.
+    """A route whose function takes the `Call`, and is called past FastAPI.
 
     The function takes the call, the parameters of the path, and the model of the query if there is
-    one. It may raise `REFUSALS` until the answer has begun. FastAPI does not see headers and bodies
-    that are read from the call: `openapi_extra` describes them.
+    one; one that is no coroutine runs in a thread. What it returns is sent as JSON. If it returns
+    nothing, it has sent the answer itself, unless that has no content. It may raise `REFUSALS`
+    until the answer has begun. FastAPI does not see headers and bodies that are read from the call:
+    `openapi_extra` describes them.
     """
+
+    @cached_property
+    def _query(self) -> type[BaseModel] | None:
+        """The model of its query."""
+        models: list[Any] = [one.field_info.annotation for one in self.dependant.query_params]
+        return models[0] if models else None
+
+    @property
+    def known(self) -> Mapping[str, bool]:
+        """The fields of its query, and whether each may be there more than once."""
+        return {} if self._query is None else _list_known(self._query)
+
+    @cached_property
+    def _is_async(self) -> bool:
+        return iscoroutinefunction(self.endpoint)
 
     async def answer(self, call: Call) -> None:
         """Answer a call that has passed the checks.
@@ -155,23 +150,28 @@ class BodyRoute(CallRoute):
             fields[field.name], errors = field.validate(sent, loc=("path", field.alias))
             if errors:
                 raise RequestValidationError(errors)
-        for field in self.dependant.query_params:
-            model: Any = field.field_info.annotation
-            fields[field.name] = read_query(model, call.scope["query_string"])
-        await self.endpoint(call, **fields)
-
-
-def _list_known(dependant: Dependant) -> Iterator[tuple[str, bool]]:
-    """The query fields of a route and of its dependencies; whether each is a list."""
-    for field in dependant.query_params:
-        kind: Any = field.field_info.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            for name, one in kind.model_fields.items():
-                yield one.alias or name, False
+        if self._query is not None:
+            fields["query"] = read_query(self._query, call.scope["query_string"])
+        if self._is_async:
+            result = await self.endpoint(call, **fields)
         else:
-            yield field.alias, get_origin(kind) is list
-    for needed in dependant.dependencies:
-        yield from _list_known(needed)
+            result = await run_in_threadpool(self.endpoint, call, **fields)
+        if isinstance(result, Response):
+            await call.answer(result)
+        elif self.status_code == 204:
+            await call.answer(Response(status_code=204))
+        elif result is not None:
+            left_out = self.response_model_exclude_none
+            content = to_json(result, exclude_none=left_out, inf_nan_mode="null")
+            await call.answer(Response(content, self.status_code or 200, media_type=JSON))
+
+
+@cache
+def _list_known(model: type[BaseModel]) -> Mapping[str, bool]:
+    return {
+        one.alias or name: get_origin(one.annotation) is list
+        for name, one in model.model_fields.items()
+    }
 
 
 @lru_cache(maxsize=256)
@@ -181,8 +181,24 @@ def read_query(model: type[Model], query_string: bytes) -> Model:
     Raises:
         RequestValidationError: A field is not valid.
     """
-    fields = dict(parse_qsl(query_string.decode("latin-1"), keep_blank_values=True))
+    fields: dict[str, Any] = {}
+    known = _list_known(model)
+    for name, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True):
+        if known.get(name):
+            fields.setdefault(name, []).append(value)
+        else:
+            fields[name] = value
     return check_fields(model.model_validate, fields, "query")
+
+
+def read_model(model: type[Model], content: bytes) -> Model:
+    """The fields of a JSON body.
+
+    Raises:
+        RequestValidationError: It is not JSON, or a field is not valid.
+        FieldProblem: As `read_json`.
+    """
+    return check_fields(model.model_validate, read_json(content) if content else None, "body")
 
 
 def check_fields(validate: Callable[[Any], Result], sent: object, part: str) -> Result:
@@ -194,7 +210,7 @@ def check_fields(validate: Callable[[Any], Result], sent: object, part: str) -> 
         part: Where in the request they are: "query" or "body".
 
     Raises:
-        RequestValidationError: A field is not valid; FastAPI's routes raise the same.
+        RequestValidationError: A field is not valid.
     """
     try:
         return validate(sent)

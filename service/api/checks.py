@@ -190,18 +190,15 @@ async def check_caller(call: "Call") -> None:
     call.tenant = call.scope[TENANT] = tenant
 
 
-async def check_query(call: Request) -> None:
-    """The route knows all fields of the query, and only lists are there more than once.
-
-    Fields of /v2 that are not known are ignored. FastAPI's routes are known only later, so for them
-    this is a dependency, too.
+def check_query(call: Request) -> None:
+    """The route of a call of /v1 knows all fields of the query; only lists may repeat one.
 
     Raises:
         QueryFieldUnknown: One is unknown.
         QueryFieldRepeated: One is there twice.
     """
     route, query_string = call.scope.get("route"), call.scope["query_string"]
-    if route is None or not query_string or is_protocols(call.scope["path"]):
+    if route is None or not query_string or not call.scope["path"].startswith("/v1/"):
         return
     known: Mapping[str, bool] = route.known
     seen: set[str] = set()

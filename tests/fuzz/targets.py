@@ -21,14 +21,14 @@ from wavetrim.scheduler.engine.messages import (
     decode_message,
     encode_message,
 )
-from wavetrim.service.api.calls import read_query
+from wavetrim.service.api.calls import read_model, read_query
 from wavetrim.service.api.checks import check_host, check_idempotency
 from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.matrices.download import parse_range
 from wavetrim.service.api.matrices.matrices import StoreQuery
 from wavetrim.service.api.problem_kinds import REFUSALS
 from wavetrim.service.api.problems import describe_error
-from wavetrim.service.api.products.leased_matmul import read_product
+from wavetrim.service.api.products.leased_matmul import LeasedProduct
 from wavetrim.service.api.products.matmul import NAMES, MatmulQuery
 from wavetrim.service.api.products.plan import PlanQuery
 from wavetrim.service.api.v2.request import read_request
@@ -195,7 +195,7 @@ _FIELDS: Final[tuple[Callable[[bytes], Any], ...]] = (
     lambda data: read_query(MatmulQuery, data).options,
     lambda data: read_query(PlanQuery, data).options,
     lambda data: read_query(StoreQuery, data),
-    lambda data: read_product(data).options,
+    lambda data: read_model(LeasedProduct, data).options,
 )
 
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field
 
 from wavetrim.scheduler.engine.messages import Operand
-from wavetrim.service.api.calls import BodyRoute, Call
+from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.checks import check_length, read_media_type
 from wavetrim.service.api.openapi import (
     PRODUCT_HEADERS,
@@ -63,7 +63,7 @@ class MatmulQuery(ProductOptions):
     )
 
 
-router = APIRouter(prefix="/v1/matmul", tags=["matmul"], route_class=BodyRoute)
+router = APIRouter(prefix="/v1/matmul", tags=["matmul"], route_class=CallRoute)
 
 
 @router.post(
@@ -104,9 +104,8 @@ async def matmul(call: Call, query: Annotated[MatmulQuery, Query()]) -> None:
         why=" (max_matrix_bytes each, with a .npy header)",
     )
     with open_memory(call) as memory:
-        operands, out, result = await call.receive_by(
-            body, receive_operands, body, query, memory, limit_bytes
-        )
+        async with call.receiving(body):
+            operands, out, result = await receive_operands(body, query, memory, limit_bytes)
         message = await compute(call, query, operands, out, memory.extents)
         media_type = choose_media_type(call.headers.get("accept")).encode()
         headers = [(b"content-type", media_type), *describe_product(message)]

@@ -182,7 +182,7 @@ class PlanQuery(OptionQuery):
 
 
 @router.get("", response_model=PlanView, responses=list_refusals())
-async def get_plan(query: Annotated[PlanQuery, Query()], call: Call) -> Response:
+async def get_plan(call: Call, query: Annotated[PlanQuery, Query()]) -> Response:
     """Plan a product: F, the kernel, the waves, and the predicted seconds over every F."""
     if query.queued and not query.is_here:
         raise FieldProblem("queued", True, "false for a product on another machine, or a what-if")

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Response
 from starlette.datastructures import Headers
 
 from wavetrim.scheduler.engine.messages import Operand
-from wavetrim.service.api.calls import BodyRoute, Call
+from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.checks import check_length, read_media_type
 from wavetrim.service.api.openapi import (
     BINARY,
@@ -26,7 +26,7 @@ from wavetrim.service.api.products.product import (
     open_memory,
 )
 from wavetrim.service.api.v2.answer import HEAD_LENGTH, make_views, send_answer
-from wavetrim.service.api.v2.model import check_model, require_model, require_version
+from wavetrim.service.api.v2.model import check_model, name_model, name_version
 from wavetrim.service.api.v2.request import InferRequest, read_request
 from wavetrim.service.api.v2.schemas import MOST_HEAD_BYTES, InferAnswer, InferHead
 from wavetrim.service.api.v2.statistics import Stopwatch
@@ -43,7 +43,7 @@ _MEDIA_TYPES: Final = (*_ASKED_TYPES, "")
 _PATH: Final = "/v2/models/{model_name}/infer"
 _VERSION_PATH: Final = "/v2/models/{model_name}/versions/{version}/infer"
 
-router = APIRouter(tags=["Open Inference Protocol"], route_class=BodyRoute)
+router = APIRouter(tags=["Open Inference Protocol"], route_class=CallRoute)
 
 
 def _describe() -> dict[str, Any]:
@@ -77,11 +77,11 @@ def _describe() -> dict[str, Any]:
 _STATUSES: Final = (404, 408, 409, 413, 415, 422, 429, 500, 504, 507)
 
 
-@router.post(_PATH, dependencies=[Depends(require_model)], **_describe())
-@router.post(_VERSION_PATH, dependencies=[Depends(require_version)], **_describe())
+@router.post(_PATH, dependencies=[Depends(name_model)], **_describe())
+@router.post(_VERSION_PATH, dependencies=[Depends(name_version)], **_describe())
 async def infer(call: Call) -> None:
     """Compute the product of A and B, or those of stacks of matrices."""
-    check_model(**call.path_params)
+    check_model(call)
     with call.parts.infer_statistics.count(call.tenant) as stopwatch:
         await _answer(call, stopwatch)
 
@@ -98,9 +98,10 @@ async def _answer(call: Call, stopwatch: Stopwatch) -> None:
         why=" (max_matrix_bytes each, with a JSON head)",
     )  # fmt: skip
     with open_memory(call) as memory:
-        request, operands, result = await call.receive_by(
-            body, _receive, call, body, memory, limit_bytes
-        )
+        async with call.receiving(body):
+            request = await _receive_head(call, body)
+            _check_sizes(request, limit_bytes)
+            operands, result = await _receive_tensors(request, body, memory)
         stopwatch.compute_input = clock() - began
         received = clock()
         asked, out = request.parameters, describe_operand(result, request.result)
@@ -116,16 +117,6 @@ async def _answer(call: Call, stopwatch: Stopwatch) -> None:
         stopwatch.compute_output = clock() - ended
         await send_answer(call, message, views)
         parts.metrics.sent_bytes.inc(len(views[-1]))
-
-
-async def _receive(
-    call: Call, body: BodyReader, memory: RequestMemory, limit_bytes: int
-) -> tuple[InferRequest, list[Operand], Piece]:
-    """The request, its operands, and memory for its result."""
-    request = await _receive_head(call, body)
-    _check_sizes(request, limit_bytes)
-    operands, result = await _receive_tensors(request, body, memory)
-    return request, operands, result
 
 
 async def _receive_head(call: Call, body: BodyReader) -> InferRequest:
