@@ -1,7 +1,7 @@
 """HTTP, jobs, storage, pages and the command line. Computes nothing and never imports CuPy.
 
-In the order of a request: `app` has the routes, `parts` all objects that they use, made from
-`settings` and started by `lifespan`; `api/` receives a request and answers it; `tenants/` says who
+In the order of a request: `app` has the routes, `parts` makes all objects that they use from
+`settings`, and starts and stops them; `api/` receives a request and answers it; `tenants/` says who
 calls; `storage/` has the matrices and the database; `jobs/` brings products to the engine in turn;
 `engine/` is the process that computes, as the service sees it. `server/` listens until a signal
 comes; `cli/` is the `wavetrim` command, `page/` what a browser shows.

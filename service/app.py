@@ -26,9 +26,8 @@ from wavetrim.service.api.products import leases, matmul, plan
 from wavetrim.service.api.v2 import infer, model
 from wavetrim.service.api.v2.answer import HEAD_LENGTH
 from wavetrim.service.errors import SettingRefused
-from wavetrim.service.lifespan import run_parts
 from wavetrim.service.page import site
-from wavetrim.service.parts import make_frame
+from wavetrim.service.parts import Parts
 from wavetrim.service.settings import Settings
 from wavetrim.service.version import find_version
 
@@ -65,11 +64,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or Settings()
     check_exposure(settings)
     check_cluster(settings)
+    parts = Parts(settings)
     app = FastAPI(
         title="wavetrim",
         version=find_version(),
         description=_DESCRIPTION,
-        lifespan=run_parts,
+        lifespan=parts.run,
         openapi_url="/openapi.json" if settings.docs == "on" else None,
         docs_url=None,  # `page/site` has a page of its own, with all its files
         redoc_url=None,
@@ -77,7 +77,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=name_operation,
     )
-    app.state.parts = frame = make_frame(settings)
+    app.state.parts = parts
     for router in ROUTERS:
         app.include_router(router, dependencies=[Depends(bearer)])
     foreign: dict[int | str, dict[str, Any]] = {s: describe_status(s) for s in (400, 403)}
@@ -98,9 +98,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             CORSMiddleware, allow_origins=settings.cors_origins.split(","), allow_methods=METHODS,
             allow_headers=["*"], expose_headers=_EXPOSED,
         )  # fmt: skip
-    app.add_middleware(RequestLog, frame=frame)
-    if frame.traces is not None:
-        frame.traces.watch_requests(app)
+    app.add_middleware(RequestLog, parts=parts)
+    if parts.traces is not None:
+        parts.traces.watch_requests(app)
     app.add_exception_handler(HTTPException, answer_http)
     _complete_document(app)
     return app

@@ -18,7 +18,7 @@ from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.checks import TENANT, check_caller, check_host, check_query
 from wavetrim.service.api.problem_kinds import REFUSALS
 from wavetrim.service.api.problems import answer_incident, describe_error
-from wavetrim.service.parts import Frame
+from wavetrim.service.parts import Parts
 from wavetrim.service.telemetry.logs import FIELDS, request_id, take_request_id
 from wavetrim.service.telemetry.trace import read_trace_parent, trace_parent
 
@@ -39,13 +39,13 @@ class RequestLog:
 
     Args:
         app: The application.
-        frame: Has the metrics, the traces, and the count of what callers hold open.
+        parts: The parts of the service.
     """
 
-    def __init__(self, app: ASGIApp, frame: Frame) -> None:
+    def __init__(self, app: ASGIApp, parts: Parts) -> None:
         self._app = app
-        self._metrics, self._descriptors = frame.metrics, frame.descriptors
-        traces = frame.traces
+        self._metrics, self._descriptors = parts.metrics, parts.descriptors
+        traces = parts.traces
         self._find_parent = read_trace_parent if traces is None else traces.find_parent
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

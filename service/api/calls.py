@@ -45,8 +45,8 @@ class Call(Request):
     """A request.
 
     Attributes:
-        parts: The parts of the service. Before it has started there are those of `Frame`, and the
-            checks need no others.
+        parts: The parts of the service. Before it has started there are only some, and the checks
+            need no others.
         tenant: Who makes the call; a caller who may do nothing until its key is checked.
         send: The ASGI channel for the answer.
     """

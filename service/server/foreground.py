@@ -17,7 +17,7 @@ from fastapi import FastAPI
 
 from wavetrim.service.api.wire.connection import LINGERING_CONNECTIONS, make_protocol
 from wavetrim.service.api.wire.refusal import CLOSED, HEAD_SECONDS, Refusals, WireLimits
-from wavetrim.service.parts import Frame, Parts
+from wavetrim.service.parts import Parts
 from wavetrim.service.server.listening import Listeners
 from wavetrim.service.server.tls_server import TlsServer
 from wavetrim.service.unix_socket import BACKLOG
@@ -52,9 +52,9 @@ class ForegroundServer(uvicorn.Server):
         signals: Sequence[signal.Signals],
         timeout_graceful_shutdown: int,
     ) -> None:
-        frame: Frame = app.state.parts
-        descriptors = frame.descriptors
-        refusals = Refusals(frame.metrics.record_wire_refusal)
+        parts: Parts = app.state.parts
+        descriptors = parts.descriptors
+        refusals = Refusals(parts.metrics.record_wire_refusal)
         limits = WireLimits(
             connections=descriptors.connections,
             count_missing=lambda: descriptors.missing,
@@ -78,9 +78,9 @@ class ForegroundServer(uvicorn.Server):
         descriptors.count_connections = lambda: len(self.server_state.connections)
         self._refusals = refusals
         self._app = app
-        self._frame = frame
+        self._parts = parts
         self._listeners = listeners
-        self._parts = contextlib.AsyncExitStack()
+        self._running = contextlib.AsyncExitStack()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._drain: asyncio.Task[None] | None = None
         self._ends = signals
@@ -94,7 +94,7 @@ class ForegroundServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, listen, and say where."""
         self._loop = asyncio.get_running_loop()
-        await self._parts.enter_async_context(self._app.router.lifespan_context(self._app))
+        await self._running.enter_async_context(self._app.router.lifespan_context(self._app))
         await super().startup(sockets)
         await self._accept()
         _collect_less()
@@ -103,7 +103,7 @@ class ForegroundServer(uvicorn.Server):
 
     def _announce(self, words: str) -> None:
         """Print a line on standard output; if the log is JSON, log it instead."""
-        if self._frame.settings.log_format == "json":
+        if self._parts.settings.log_format == "json":
             logger.info(words)
         else:
             typer.echo(words)
@@ -111,7 +111,7 @@ class ForegroundServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let open connections end, then stop the application."""
         await super().shutdown(sockets)
-        await self._parts.aclose()
+        await self._running.aclose()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -131,7 +131,7 @@ class ForegroundServer(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._begin_drain)
         else:
             if not self.started and self._loop is not None:
-                self._loop.call_soon_threadsafe(self._frame.given_up.set)
+                self._loop.call_soon_threadsafe(self._parts.given_up.set)
             self.should_exit = True
             self.force_exit = self._signals > 2
 
@@ -169,7 +169,7 @@ class ForegroundServer(uvicorn.Server):
 
     def _has_place(self, shaking: int) -> bool:
         """Whether one more connection may shake hands: a few too many, to send them a refusal."""
-        descriptors = self._frame.descriptors
+        descriptors = self._parts.descriptors
         taken = descriptors.count_connections() + descriptors.missing + shaking
         return taken < descriptors.connections + LINGERING_CONNECTIONS
 
@@ -177,8 +177,7 @@ class ForegroundServer(uvicorn.Server):
         self._drain = asyncio.create_task(self._drain_then_exit())
 
     async def _drain_then_exit(self) -> None:
-        parts: Parts = self._app.state.parts
-        await parts.dispatcher.drain(parts.settings.drain_seconds)
+        await self._parts.dispatcher.drain(self._parts.settings.drain_seconds)
         self.should_exit = True
 
 

@@ -42,6 +42,12 @@ class Awkward(Supervisor):
     def learn(self, hello: Message, /) -> None:
         self.learned = {"name": hello["name"]}
 
+    def forget(self) -> None:
+        self.learned = {}
+
+    def take_other(self, message: Message, /) -> None:
+        raise AssertionError(message)
+
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
