@@ -26,6 +26,7 @@ from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.table.store import JobStore
+from wavetrim.service.server.unix_socket import claim_socket
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.memory_limit import default_limit
@@ -43,7 +44,6 @@ from wavetrim.service.tenants.key_ring import KeyRing
 from wavetrim.service.tenants.shares import Shares
 from wavetrim.service.tenants.tokens import make_tokens
 from wavetrim.service.threads import run_to_end
-from wavetrim.service.unix_socket import claim_socket
 
 if TYPE_CHECKING:
     from wavetrim.service.telemetry.traces import Traces

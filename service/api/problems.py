@@ -20,7 +20,7 @@ from wavetrim.service.api.problem_kinds import (
     ProblemKind,
     find_kind,
 )
-from wavetrim.service.setting_refusal import describe_limit, say_limit
+from wavetrim.service.machine_settings import describe_limit, say_limit
 from wavetrim.service.storage import errors as storage_errors
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from wavetrim.service.api.wire.refusal import CLOSED, HEAD_SECONDS, Refusals, Wi
 from wavetrim.service.parts import Parts
 from wavetrim.service.server.listening import Listeners
 from wavetrim.service.server.tls_server import TlsServer
-from wavetrim.service.unix_socket import BACKLOG
+from wavetrim.service.server.unix_socket import BACKLOG
 
 logger = logging.getLogger(__name__)
 
