@@ -19,8 +19,13 @@ from wavetrim.service.api.checks import TENANT, check_caller, check_host, check_
 from wavetrim.service.api.problem_kinds import REFUSALS
 from wavetrim.service.api.problems import answer_incident, describe_error
 from wavetrim.service.parts import Parts
-from wavetrim.service.telemetry.logs import FIELDS, request_id, take_request_id
-from wavetrim.service.telemetry.trace import read_trace_parent, trace_parent
+from wavetrim.service.telemetry.logs import (
+    FIELDS,
+    read_trace_parent,
+    request_id,
+    take_request_id,
+    trace_parent,
+)
 
 logger = logging.getLogger(__name__)
 

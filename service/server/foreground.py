@@ -7,7 +7,7 @@ import gc
 import logging
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Final, cast
 
@@ -15,8 +15,8 @@ import typer
 import uvicorn
 from fastapi import FastAPI
 
-from wavetrim.service.api.wire.connection import LINGERING_CONNECTIONS, make_protocol
-from wavetrim.service.api.wire.refusal import CLOSED, HEAD_SECONDS, Refusals, WireLimits
+from wavetrim.service.api.wire.connection import LINGERING_CONNECTIONS, WireProtocol
+from wavetrim.service.api.wire.refusal import CLOSED, HEAD_SECONDS, WireLimits
 from wavetrim.service.parts import Parts
 from wavetrim.service.server.listening import Listeners
 from wavetrim.service.server.tls_server import TlsServer
@@ -53,17 +53,9 @@ class ForegroundServer(uvicorn.Server):
         timeout_graceful_shutdown: int,
     ) -> None:
         parts: Parts = app.state.parts
-        descriptors = parts.descriptors
-        refusals = Refusals(parts.metrics.record_wire_refusal)
-        limits = WireLimits(
-            connections=descriptors.connections,
-            count_missing=lambda: descriptors.missing,
-            note_refusal=refusals.note,
-        )
         config = uvicorn.Config(
             app,
             loop="uvloop",
-            http=make_protocol(limits),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -75,8 +67,9 @@ class ForegroundServer(uvicorn.Server):
             timeout_graceful_shutdown=timeout_graceful_shutdown,
         )
         super().__init__(config)
-        descriptors.count_connections = lambda: len(self.server_state.connections)
-        self._refusals = refusals
+        parts.descriptors.count_connections = lambda: len(self.server_state.connections)
+        count = parts.metrics.record_wire_refusal
+        self._limits = WireLimits(descriptors=parts.descriptors, count=count)
         self._app = app
         self._parts = parts
         self._listeners = listeners
@@ -140,9 +133,8 @@ class ForegroundServer(uvicorn.Server):
         loop = asyncio.get_running_loop()
 
         def make_connection() -> asyncio.Protocol:
-            make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
-            return make(
-                config=self.config, server_state=self.server_state, app_state={}, _loop=loop
+            return WireProtocol(
+                self.config, self.server_state, app_state={}, _loop=loop, limits=self._limits
             )
 
         # Without the backlog asyncio would listen again, with a backlog of 100.
@@ -153,10 +145,9 @@ class ForegroundServer(uvicorn.Server):
                 tls,
                 make_connection,
                 has_place=self._has_place,
-                on_refused=lambda: self._refusals.note(CLOSED, "too many connections"),
+                on_refused=lambda: self._limits.note_refusal(CLOSED, "too many connections"),
                 seconds=HEAD_SECONDS,
             )
-            server.start()
             self.servers.append(cast("asyncio.Server", server))
         elif tcp is not None:
             self.servers.append(

@@ -12,15 +12,15 @@ import mmap
 import random
 import socket
 import sys
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, cast
 from urllib.parse import parse_qs
 
 import uvicorn
 from starlette.requests import ClientDisconnect
 
 from wavetrim.service.api.problems import describe_error
-from wavetrim.service.api.wire.connection import make_protocol
+from wavetrim.service.api.wire.connection import WireProtocol
 from wavetrim.service.api.wire.exchange import EXCHANGE
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.api.wire.refusal import WireLimits
@@ -189,7 +189,7 @@ def main(way: str, *options: str) -> None:
     config = uvicorn.Config(
         WireApp(),
         loop="uvloop",
-        http=make_protocol(LIMITS),
+        http=cast("Any", partial(WireProtocol, limits=LIMITS)),
         ws="none",
         lifespan="off",
         log_config=None,
