@@ -78,7 +78,7 @@ class Call(Request):
         media_type = read_media_type(self.headers)
         if media_type != JSON and not media_type.endswith("+json"):
             raise ContentRefused("Content-Type", self.headers.get("content-type", ""), JSON)
-        reader = BodyReader(self.scope, self.receive, media_types=(), head="JSON document")
+        reader = BodyReader(self, media_types=(), head="JSON document")
         check_length(reader.length_bytes, most_bytes, field="body", why="")
         try:
             async with asyncio.timeout(DOCUMENT_SECONDS):
@@ -162,8 +162,19 @@ class CallRoute(APIRoute):
             await call.answer(Response(status_code=204))
         elif result is not None:
             left_out = self.response_model_exclude_none
-            content = to_json(result, exclude_none=left_out, inf_nan_mode="null")
-            await call.answer(Response(content, self.status_code or 200, media_type=JSON))
+            await call.answer(make_answer(result, self.status_code or 200, exclude_none=left_out))
+
+
+def make_answer(
+    document: Any,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    *,
+    exclude_none: bool = False,
+) -> Response:
+    """An answer that is a JSON document, made from models of pydantic, too."""
+    content = to_json(document, exclude_none=exclude_none, inf_nan_mode="null")
+    return Response(content, status, headers, media_type=JSON)
 
 
 @cache

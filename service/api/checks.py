@@ -177,7 +177,11 @@ async def check_caller(call: "Call") -> None:
         QuotaReached: The tenant has as many requests as it may.
     """
     method, path = call.scope["method"], call.scope["path"]
-    if not needs_key(path, call.parts.settings):
+    if path.startswith("/v1/") or is_protocols(path):
+        needs_key = not path.startswith("/v2/health/")
+    else:
+        needs_key = path == "/metrics" and call.parts.settings.metrics == "key"
+    if not needs_key:
         return
     tenant = await find_tenant(call)
     needed = "read" if method in ("GET", "HEAD") or path == "/v2/repository/index" else "compute"
@@ -218,13 +222,6 @@ def _names_loopback(host: str, own_name: str) -> bool:
         return name in ("localhost", own_name.lower()) or ip_address(name).is_loopback
     except ValueError:
         return False
-
-
-def needs_key(path: str, settings: Settings) -> bool:
-    """Whether calls of a path are for callers with a key only."""
-    if path.startswith("/v1/") or is_protocols(path):
-        return not path.startswith("/v2/health/")
-    return path == "/metrics" and settings.metrics == "key"
 
 
 async def find_tenant(call: "Call") -> Tenant:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
+from starlette.requests import Request
 
 from tests.fuzz.fault import Fault
 from wavetrim.scheduler.engine.messages import (
@@ -125,7 +126,7 @@ async def _read_files(data: bytes, names: Sequence[str]) -> list[tuple[NpyHeader
         body = chunks.pop(0) if chunks else b""
         return {"type": "http.request", "body": body, "more_body": bool(chunks)}
 
-    body = BodyReader({"type": "http", "headers": []}, receive, media_types=())
+    body = BodyReader(Request({"type": "http", "headers": []}, receive), media_types=())
     files = []
     for name in names:
         header = await body.read_header(name)

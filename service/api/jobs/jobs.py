@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field, TypeAdapter
 
-from wavetrim.service.api.calls import JSON, Call, CallRoute, check_fields, read_model
+from wavetrim.service.api.calls import JSON, Call, CallRoute, check_fields, make_answer, read_model
 from wavetrim.service.api.checks import check_idempotency
 from wavetrim.service.api.jobs.job_schemas import (
     CancelledView,
@@ -102,12 +102,11 @@ async def create_job(call: Call) -> Response:
         requests, is_list = await run_to_end(read_requests, content)
     else:
         requests, is_list = read_requests(content)
-    dispatcher = call.parts.dispatcher
-    jobs, created = await dispatcher.submit_all(requests, key, call.tenant)
-    shown = [show_job(job, dispatcher.ends.tell(job)).model_dump_json() for job in jobs]
-    headers = None if is_list else {"Location": f"/v1/jobs/{jobs[0].id}"}
-    body = f"[{','.join(shown)}]" if is_list else shown[0]
-    return Response(body, 202 if created else 200, headers, media_type=JSON)
+    jobs, created = await call.parts.dispatcher.submit_all(requests, key, call.tenant)
+    shown, status = [_show(call, job) for job in jobs], 202 if created else 200
+    if is_list:
+        return make_answer(shown, status)
+    return make_answer(shown[0], status, {"Location": f"/v1/jobs/{jobs[0].id}"})
 
 
 def read_requests(content: bytes) -> tuple[Sequence[JobRequest], bool]:
@@ -137,14 +136,12 @@ class JobListQuery(BaseModel):
 @router.get("", responses=list_refusals())
 async def list_jobs(call: Call, query: Annotated[JobListQuery, Query()]) -> JobPage:
     """List the caller's jobs, newest first; to a caller with the scope admin, everybody's."""
-    dispatcher = call.parts.dispatcher
     found, next_cursor = await run_to_end(
-        dispatcher.jobs.page,
+        call.parts.jobs.page,
         state=query.state, labels=query.label, limit=query.limit, cursor=query.cursor,
         owner=call.tenant.sees,
     )  # fmt: skip
-    shown = [show_job(job, dispatcher.ends.tell(job)) for job in found]
-    return JobPage(jobs=shown, next_cursor=next_cursor)
+    return JobPage(jobs=[_show(call, job) for job in found], next_cursor=next_cursor)
 
 
 class CancelQuery(BaseModel):
@@ -175,7 +172,7 @@ async def get_job(call: Call, job_id: JobId, query: Annotated[JobQuery, Query()]
             )
     if job is None:
         job = await parts.dispatcher.get(job_id, tenant.sees)
-    return show_job(job, parts.dispatcher.ends.tell(job))
+    return _show(call, job)
 
 
 @router.get("/{job_id}/result", **describe_download())
@@ -199,10 +196,8 @@ async def get_job_result(call: Call, job_id: JobId) -> None:
 )
 async def cancel_job(call: Call, job_id: JobId) -> Response:
     """Cancel a job: a queued one at once, a running one as soon as the engine lets it go."""
-    dispatcher = call.parts.dispatcher
-    job = await dispatcher.cancel(job_id, call.tenant.sees)
-    shown = show_job(job, dispatcher.ends.tell(job)).model_dump_json()
-    return Response(shown, 200 if job.state.finished else 202, media_type=JSON)
+    job = await call.parts.dispatcher.cancel(job_id, call.tenant.sees)
+    return make_answer(_show(call, job), 200 if job.state.finished else 202)
 
 
 @router.patch(
@@ -213,6 +208,10 @@ async def cancel_job(call: Call, job_id: JobId) -> Response:
 async def change_job(call: Call, job_id: JobId) -> JobView:
     """Change the priority of a job that is queued; it counts at once."""
     change = read_model(JobChange, await call.receive_document())
-    dispatcher = call.parts.dispatcher
-    job = await dispatcher.change_priority(job_id, change.priority, call.tenant.sees)
-    return show_job(job, dispatcher.ends.tell(job))
+    sees = call.tenant.sees
+    job = await call.parts.dispatcher.change_priority(job_id, change.priority, sees)
+    return _show(call, job)
+
+
+def _show(call: Call, job: Job) -> JobView:
+    return show_job(job, call.parts.dispatcher.ends.tell(job))

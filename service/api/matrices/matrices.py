@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field
 
-from wavetrim.service.api.calls import JSON, Call, CallRoute
+from wavetrim.service.api.calls import Call, CallRoute, make_answer
 from wavetrim.service.api.checks import check_idempotency, check_length
 from wavetrim.service.api.matrices.download import check_if_match, send_matrix
 from wavetrim.service.api.matrices.upload import Upload
@@ -73,7 +73,7 @@ _LOCATION: Final = {"headers": describe_headers("Location")}
 async def store_matrix(call: Call, query: Annotated[StoreQuery, Query()]) -> Response:
     """Store a matrix. Once this is answered it outlives a power cut, unless storage is memory."""
     key = check_idempotency(call.headers.get("idempotency-key"))
-    body = BodyReader(call.scope, call.receive)
+    body = BodyReader(call)
     check_length(
         body.length_bytes, int(call.parts.settings.max_matrix_bytes) + MAX_HEADER_BYTES,
         field="Content-Length", why=" (max_matrix_bytes each, with a .npy header)",
@@ -81,9 +81,8 @@ async def store_matrix(call: Call, query: Annotated[StoreQuery, Query()]) -> Res
     upload = Upload(call, body, on_disk=query.storage == "disk", key=key)
     async with call.receiving(body):
         matrix, created = await upload.receive()
-    content = show_matrix(matrix).model_dump_json()
     location = {"Location": f"/v1/matrices/{matrix.id}"}
-    return Response(content, 201 if created else 200, location, media_type=JSON)
+    return make_answer(show_matrix(matrix), 201 if created else 200, location)
 
 
 class MatrixListQuery(BaseModel):

@@ -10,14 +10,12 @@ from typing import Annotated, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic_core import to_json
-from starlette.responses import Response
 
 from wavetrim.scheduler.engine.layout import check_layout
 from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.service.api.calls import Call, read_model
+from wavetrim.service.api.calls import Call, make_answer, read_model
 from wavetrim.service.api.checks import NPY_TYPES
 from wavetrim.service.api.jobs.job_schemas import ProductTimings, VerificationView
 from wavetrim.service.api.products.leases import check_unix
@@ -29,8 +27,6 @@ from wavetrim.service.jobs.operands import check_operands
 from wavetrim.service.option_fields import ProductOptions
 from wavetrim.service.storage.memory.extent import Extent
 from wavetrim.service.storage.memory.leases import Lease, Leases
-
-MEDIA_TYPE: Final = "application/json"
 
 _OVERLAP_WORK: Final = 100_000
 """NumPy's steps for comparing two matrices; chosen. Beyond these they count as overlapping."""
@@ -99,7 +95,7 @@ async def answer_leased(call: Call) -> None:
         for extent in extents:
             stack.callback(extent.hold("request").release)
         message = await compute(call, product, operands, out, extents)
-    response = Response(to_json(_describe(message), inf_nan_mode="null"), media_type=MEDIA_TYPE)
+    response = make_answer(_describe(message))
     response.raw_headers += describe_product(message)
     await call.answer(response)
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field
 
 from wavetrim.scheduler.engine.messages import Operand
-from wavetrim.service.api.calls import Call, CallRoute
+from wavetrim.service.api.calls import JSON, Call, CallRoute
 from wavetrim.service.api.checks import check_length, read_media_type
 from wavetrim.service.api.openapi import (
     PRODUCT_HEADERS,
@@ -20,7 +20,6 @@ from wavetrim.service.api.openapi import (
     list_refusals,
 )
 from wavetrim.service.api.products.leased_matmul import (
-    MEDIA_TYPE,
     LeasedAnswer,
     LeasedProduct,
     answer_leased,
@@ -90,13 +89,13 @@ router = APIRouter(prefix="/v1/matmul", tags=["matmul"], route_class=CallRoute)
 )
 async def matmul(call: Call, query: Annotated[MatmulQuery, Query()]) -> None:
     """Multiply two matrices, or stacks of them, and send the product; disconnecting cancels it."""
-    if read_media_type(call.headers) == MEDIA_TYPE:
+    if read_media_type(call.headers) == JSON:
         await answer_leased(call)
         return
     parts = call.parts
     parts.products.check_admission(call.tenant.name)
     limit_bytes = int(parts.settings.max_matrix_bytes)
-    body = BodyReader(call.scope, call.receive)
+    body = BodyReader(call)
     check_length(
         body.length_bytes,
         (2 + (query.beta != 0)) * (limit_bytes + MAX_HEADER_BYTES),

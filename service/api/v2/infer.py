@@ -92,7 +92,7 @@ async def _answer(call: Call, stopwatch: Stopwatch) -> None:
     parts.products.check_admission(tenant.name)
     _check_page(call.headers)
     limit_bytes = int(parts.settings.max_matrix_bytes)
-    body = BodyReader(call.scope, call.receive, media_types=_MEDIA_TYPES, head="JSON head")
+    body = BodyReader(call, media_types=_MEDIA_TYPES, head="JSON head")
     check_length(
         body.length_bytes, 3 * limit_bytes + MOST_HEAD_BYTES, field="Content-Length",
         why=" (max_matrix_bytes each, with a JSON head)",
@@ -159,11 +159,11 @@ async def _receive_tensors(
         StorageFull: There is no memory for them.
     """
     operands: dict[str, Operand] = {}
-    for tensor, size_bytes in zip(request.inputs, request.sizes_bytes, strict=True):
+    for tensor in request.inputs:
         if tensor.values is None:
-            piece = await memory.receive(size_bytes, body.read_into)
+            piece = await memory.receive(tensor.size_bytes, body.read_into)
         else:
-            piece = await memory.obtain(size_bytes)
+            piece = await memory.obtain(tensor.size_bytes)
             copy_bytes(piece.view, tensor.values.reshape(-1).view("u1").data)
         operands[tensor.name] = describe_operand(piece, tensor)
     await body.finish()
@@ -187,14 +187,10 @@ def _check_page(headers: Headers) -> None:
 
 
 def _check_sizes(request: InferRequest, limit_bytes: int) -> None:
-    """Refuse a request whose largest tensor is too large."""
-    if max(*request.sizes_bytes, request.result.size_bytes) <= limit_bytes:
-        return
-    sizes = {f"size of {one.name}": one.size_bytes for one in request.inputs}
-    sizes["result size"] = request.result.size_bytes
-    name = max(sizes, key=lambda name: sizes[name])
-    limit = f"at most {limit_bytes} bytes (max_matrix_bytes)"
-    raise BodyTooLarge(name, sizes[name], limit)
+    """Refuse a request with a tensor that is too large; names the largest."""
+    largest = max((*request.inputs, request.result), key=lambda one: one.size_bytes)
+    name = "result size" if largest is request.result else f"size of {largest.name}"
+    check_length(largest.size_bytes, limit_bytes, field=name, why=" (max_matrix_bytes)")
 
 
 def _read_head_length(text: str | None) -> int | None:

@@ -7,9 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from anyio import CancelScope
-from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
-from starlette.types import Receive, Scope
+from starlette.requests import ClientDisconnect, Request
 
 from wavetrim.service.api.checks import NPY_TYPES, check_content
 from wavetrim.service.api.wire.body_pull import (
@@ -44,8 +42,7 @@ class BodyReader:
     of one in chunks, are copied there as ASGI delivers them. A compressed body is inflated.
 
     Args:
-        scope: The request's ASGI scope.
-        receive: Its ASGI channel; nothing of the body has been received.
+        request: The request; nothing of its body has been received.
         media_types: Accepted media types; none for any.
         head: The part of the body that says how long it is, for refusals.
         idle_seconds: How long the sender may be silent, and the time over which it must keep
@@ -62,20 +59,19 @@ class BodyReader:
 
     def __init__(
         self,
-        scope: Scope,
-        receive: Receive,
+        request: Request,
         *,
         media_types: Collection[str] = NPY_TYPES,
         head: str = ".npy header",
         idle_seconds: float | None = None,
     ) -> None:
-        headers = Headers(scope=scope)
+        headers = request.headers
         coding = check_content(headers, media_types)
-        exchange: Exchange | None = scope.get(EXCHANGE)
+        exchange: Exchange | None = request.scope.get(EXCHANGE)
         length_bytes = None if exchange is None else exchange.length_bytes
         self.length_bytes = length_bytes if coding == "identity" else None
         self.received_bytes = 0
-        self._receive_message = receive
+        self._receive_message = request.receive
         self._head = head
         self._idle_seconds = IDLE_SECONDS if idle_seconds is None else idle_seconds
         self._whole_bytes = self.length_bytes or 0

@@ -17,7 +17,7 @@ from typing import Any, cast
 from urllib.parse import parse_qs
 
 import uvicorn
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.api.wire.connection import WireProtocol
@@ -152,7 +152,7 @@ class WireApp:
 
     def make_reader(self, scope: Any, receive: Any, idle_seconds: float = 20) -> BodyReader:
         """A reader of the request's body."""
-        return BodyReader(scope, receive, idle_seconds=idle_seconds)
+        return BodyReader(Request(scope, receive), idle_seconds=idle_seconds)
 
 
 @cache
