@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from socket import SOCK_SEQPACKET
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,7 @@ from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
 from wavetrim.service.tenants.key_ring import KeyRing
 from wavetrim.service.tenants.shares import Shares
 from wavetrim.service.tenants.tokens import make_tokens
-from wavetrim.service.threads import run_to_end
+from wavetrim.service.threads import in_background, run_to_end
 
 if TYPE_CHECKING:
     from wavetrim.service.telemetry.traces import Traces
@@ -166,35 +166,32 @@ class Parts:
     @asynccontextmanager
     async def _run(self) -> AsyncIterator[None]:
         """Starts the parts, and stops them in reverse when the block ends."""
-        await run_to_end(self.keys.read, self.database)
-        if self.tokens is not None:
-            await self.tokens.keys.start()
-        self.keys.start(self.database)
-        await run_to_end(self.matrices.sweep)
-        for process in self.fleet.processes:
-            await process.start()
-        # The arena's first pages take a second; requests that need memory earlier wait for them.
-        making = asyncio.create_task(self.arena.start(), name="arena-start")
-        try:
+        async with AsyncExitStack() as stack:
+            if self.traces is not None:
+                stack.push_async_callback(run_to_end, self.traces.close)
+            await run_to_end(self.keys.read, self.database)
+            if self.tokens is not None:
+                await self.tokens.keys.start()
+                stack.push_async_callback(self.tokens.keys.stop)
+            watching = in_background(self.keys.watch(self.database), "key-ring")
+            await stack.enter_async_context(watching)
+            await run_to_end(self.matrices.sweep)
+            stack.push_async_callback(self.arena.close)
+            # Its first pages take a second; requests that need memory earlier wait for them.
+            making = asyncio.create_task(self.arena.start(), name="arena-start")
+            stack.push_async_callback(asyncio.wait, {making})
+            stack.push_async_callback(run_to_end, self.matrices.close)
+            for process in self.fleet.processes:
+                await process.start()
+                stack.push_async_callback(process.stop)
+            stack.push_async_callback(self.dispatcher.stop)
             await self.dispatcher.start()
-            self.housekeeping.start()
+            housekeeping = in_background(self.housekeeping.keep(), "housekeeping")
+            await stack.enter_async_context(housekeeping)
             with self._hand_out_leases():
                 yield
                 if not self.dispatcher.draining:
                     await self.dispatcher.drain(self.settings.drain_seconds)
-        finally:
-            await self.keys.stop()
-            if self.tokens is not None:
-                await self.tokens.keys.stop()
-            await self.housekeeping.stop()
-            await self.dispatcher.stop()
-            for process in self.fleet.processes:
-                await process.stop()
-            await run_to_end(self.matrices.close)
-            await making
-            await self.arena.close()
-            if self.traces is not None:
-                await run_to_end(self.traces.close)
 
     @contextmanager
     def _hand_out_leases(self) -> Iterator[None]:
