@@ -1,8 +1,8 @@
 """The parts of a service: made, started in order, and stopped in reverse."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from socket import SOCK_SEQPACKET
 from typing import TYPE_CHECKING
 
@@ -188,13 +188,13 @@ class Parts:
             await self.dispatcher.start()
             housekeeping = in_background(self.housekeeping.keep(), "housekeeping")
             await stack.enter_async_context(housekeeping)
-            with self._hand_out_leases():
+            async with self._hand_out_leases():
                 yield
                 if not self.dispatcher.draining:
                     await self.dispatcher.drain(self.settings.drain_seconds)
 
-    @contextmanager
-    def _hand_out_leases(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def _hand_out_leases(self) -> AsyncIterator[None]:
         """Where there is a Unix socket, hands their leases to callers until the block ends."""
         if self.settings.unix_socket is None:
             yield
@@ -205,7 +205,7 @@ class Parts:
             try:
                 yield
             finally:
-                lease_socket.close()
+                await lease_socket.close()
 
 
 def _open_traces(settings: Settings) -> "Traces | None":
