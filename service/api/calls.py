@@ -5,8 +5,7 @@ So `admission` calls the routes; FastAPI has them for the OpenAPI document.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache, cached_property, lru_cache
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_origin
@@ -93,11 +92,14 @@ class Call(Request):
         await reader.finish()
         return content
 
-    @asynccontextmanager
-    async def receiving(self, reader: BodyReader) -> AsyncIterator[None]:
-        """Counts the bytes of the body that the block receives, by the reader.
+    async def receive_by(
+        self, reader: BodyReader, receive: Callable[[], Awaitable[Result]]
+    ) -> Result:
+        """Receives the body, and counts its bytes. A long one waits for one of few places.
 
-        A long body waits for one of few places.
+        Args:
+            reader: Reads the body.
+            receive: Receives it, by the reader.
 
         Raises:
             Crowded: No place became free in time.
@@ -105,10 +107,9 @@ class Call(Request):
         length = reader.length_bytes
         try:
             if length is not None and length <= SMALL_BODY_BYTES:
-                yield
-            else:
-                async with self.parts.bodies.take(self.tenant.name):
-                    yield
+                return await receive()
+            async with self.parts.bodies.take(self.tenant.name):
+                return await receive()
         finally:
             self.parts.metrics.received_bytes.inc(reader.received_bytes)
 

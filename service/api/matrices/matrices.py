@@ -79,8 +79,7 @@ async def store_matrix(call: Call, query: Annotated[StoreQuery, Query()]) -> Res
         field="Content-Length", why=" (max_matrix_bytes each, with a .npy header)",
     )  # fmt: skip
     upload = Upload(call, body, on_disk=query.storage == "disk", key=key)
-    async with call.receiving(body):
-        matrix, created = await upload.receive()
+    matrix, created = await call.receive_by(body, upload.receive)
     location = {"Location": f"/v1/matrices/{matrix.id}"}
     return make_answer(show_matrix(matrix), 201 if created else 200, location)
 

@@ -103,8 +103,9 @@ async def matmul(call: Call, query: Annotated[MatmulQuery, Query()]) -> None:
         why=" (max_matrix_bytes each, with a .npy header)",
     )
     with open_memory(call) as memory:
-        async with call.receiving(body):
-            operands, out, result = await receive_operands(body, query, memory, limit_bytes)
+        operands, out, result = await call.receive_by(
+            body, lambda: receive_operands(body, query, memory, limit_bytes)
+        )
         message = await compute(call, query, operands, out, memory.extents)
         media_type = choose_media_type(call.headers.get("accept")).encode()
         headers = [(b"content-type", media_type), *describe_product(message)]

@@ -98,10 +98,9 @@ async def _answer(call: Call, stopwatch: Stopwatch) -> None:
         why=" (max_matrix_bytes each, with a JSON head)",
     )  # fmt: skip
     with open_memory(call) as memory:
-        async with call.receiving(body):
-            request = await _receive_head(call, body)
-            _check_sizes(request, limit_bytes)
-            operands, result = await _receive_tensors(request, body, memory)
+        request, operands, result = await call.receive_by(
+            body, lambda: _receive(call, body, memory, limit_bytes)
+        )
         stopwatch.compute_input = clock() - began
         received = clock()
         asked, out = request.parameters, describe_operand(result, request.result)
@@ -148,16 +147,18 @@ async def _receive_head(call: Call, body: BodyReader) -> InferRequest:
     return request
 
 
-async def _receive_tensors(
-    request: InferRequest, body: BodyReader, memory: RequestMemory
-) -> tuple[list[Operand], Piece]:
-    """Bring tensors into memory, from the body or from the head, and make room for the result.
+async def _receive(
+    call: Call, body: BodyReader, memory: RequestMemory, limit_bytes: int
+) -> tuple[InferRequest, list[Operand], Piece]:
+    """The request, its operands in memory, from the body or from the head, and room for its result.
 
     Raises:
         BodyLengthWrong: The body is longer or shorter than the head says.
         QuotaReached: The caller may not have as much at once.
         StorageFull: There is no memory for them.
     """
+    request = await _receive_head(call, body)
+    _check_sizes(request, limit_bytes)
     operands: dict[str, Operand] = {}
     for tensor in request.inputs:
         if tensor.values is None:
@@ -168,7 +169,8 @@ async def _receive_tensors(
         operands[tensor.name] = describe_operand(piece, tensor)
     await body.finish()
     result = await memory.obtain(request.result.size_bytes)
-    return [operands[name] for name in ("ABC" if request.parameters.beta != 0 else "AB")], result
+    names = "ABC" if request.parameters.beta != 0 else "AB"
+    return request, [operands[name] for name in names], result
 
 
 def _check_page(headers: Headers) -> None:
