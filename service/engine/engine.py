@@ -77,7 +77,17 @@ class Engine(Supervisor):
         self._without_devices = failed_starts >= _STARTS_WITH_DEVICES
         if self._without_devices:
             logger.error("the engine does not start with its GPUs: it is started without them")
-        return list_arguments(self._settings, use_devices=not self._without_devices)
+        settings = self._settings
+        options = {
+            "--cache-dir": settings.kernel_cache_dir,
+            "--profile-dir": settings.profile_dir,
+            "--gpu-memory-bytes": settings.gpu_memory_bytes and int(settings.gpu_memory_bytes),
+            "--cpu-threads": settings.cpu_threads,
+            "--stall-seconds": settings.stall_seconds,
+            "--device": "none" if self._without_devices else settings.devices,
+        }
+        given = [(name, str(value)) for name, value in options.items() if value is not None]
+        return [word for option in given for word in option]
 
     def learn(self, hello: Message, /) -> None:
         """Keep what the process says of the machine: from now on plans are made for it."""
@@ -113,21 +123,3 @@ class Engine(Supervisor):
         if self.devices and self._loop is not None:
             message = {"type": "forget", "matrix": matrix_id}
             self._loop.call_soon_threadsafe(self.send, message)
-
-
-def list_arguments(settings: Settings, *, use_devices: bool = True) -> list[str]:
-    """The engine's command line, but for the sockets' descriptors."""
-    arguments = [
-        "--cache-dir", str(settings.kernel_cache_dir), "--profile-dir", str(settings.profile_dir),
-    ]  # fmt: skip
-    device = settings.devices if use_devices else "none"
-    options = {
-        "--gpu-memory-bytes": settings.gpu_memory_bytes and int(settings.gpu_memory_bytes),
-        "--cpu-threads": settings.cpu_threads,
-        "--stall-seconds": settings.stall_seconds,
-        "--device": device,
-    }
-    for name, value in options.items():
-        if value is not None:
-            arguments += [name, str(value)]
-    return arguments

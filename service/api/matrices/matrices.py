@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field
 
 from wavetrim.service.api.calls import Call, CallRoute, make_answer
-from wavetrim.service.api.checks import check_idempotency, check_length
+from wavetrim.service.api.checks import check_idempotency
 from wavetrim.service.api.matrices.download import check_if_match, send_matrix
 from wavetrim.service.api.matrices.upload import Upload
 from wavetrim.service.api.openapi import (
@@ -74,10 +74,7 @@ async def store_matrix(call: Call, query: Annotated[StoreQuery, Query()]) -> Res
     """Store a matrix. Once this is answered it outlives a power cut, unless storage is memory."""
     key = check_idempotency(call.headers.get("idempotency-key"))
     body = BodyReader(call)
-    check_length(
-        body.length_bytes, int(call.parts.settings.max_matrix_bytes) + MAX_HEADER_BYTES,
-        field="Content-Length", why=" (max_matrix_bytes each, with a .npy header)",
-    )  # fmt: skip
+    body.check_length(int(call.parts.settings.max_matrix_bytes) + MAX_HEADER_BYTES)
     upload = Upload(call, body, on_disk=query.storage == "disk", key=key)
     matrix, created = await call.receive_by(body, upload.receive)
     location = {"Location": f"/v1/matrices/{matrix.id}"}

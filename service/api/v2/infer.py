@@ -93,10 +93,7 @@ async def _answer(call: Call, stopwatch: Stopwatch) -> None:
     _check_page(call.headers)
     limit_bytes = int(parts.settings.max_matrix_bytes)
     body = BodyReader(call, media_types=_MEDIA_TYPES, head="JSON head")
-    check_length(
-        body.length_bytes, 3 * limit_bytes + MOST_HEAD_BYTES, field="Content-Length",
-        why=" (max_matrix_bytes each, with a JSON head)",
-    )  # fmt: skip
+    body.check_length(3 * limit_bytes + MOST_HEAD_BYTES)
     with open_memory(call) as memory:
         request, operands, result = await call.receive_by(
             body, lambda: _receive(call, body, memory, limit_bytes)

@@ -9,7 +9,7 @@ from typing import Final
 from anyio import CancelScope
 from starlette.requests import ClientDisconnect, Request
 
-from wavetrim.service.api.checks import NPY_TYPES, check_content
+from wavetrim.service.api.checks import NPY_TYPES, check_content, check_length
 from wavetrim.service.api.wire.body_pull import (
     IDLE_SECONDS,
     LEAST_BYTES_PER_SECOND,
@@ -93,6 +93,15 @@ class BodyReader:
     def digest(self) -> bytes | None:
         """SHA-256 of all bytes that were read; None if no Content-Digest field was sent."""
         return self._hash.digest() if self._hash is not None else None
+
+    def check_length(self, most_bytes: int) -> None:
+        """Compares the body's length, if it is known, with the most that its matrices may have.
+
+        Raises:
+            BodyTooLarge: It is longer.
+        """
+        why = f" (max_matrix_bytes each, with a {self._head})"
+        check_length(self.length_bytes, most_bytes, field="Content-Length", why=why)
 
     def hash_rest(self, begin: bytes) -> "hashlib._Hash":
         """A SHA-256 of `begin` and of all bytes that are read from now on."""
