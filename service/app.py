@@ -1,6 +1,7 @@
 """The application: what every request passes, and the routes."""
 
 import os
+from functools import cache
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -102,7 +103,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     if parts.traces is not None:
         parts.traces.watch_requests(app)
     app.add_exception_handler(HTTPException, answer_http)
-    _complete_document(app)
+    make_document = app.openapi
+    app.openapi = cache(  # type: ignore[method-assign]
+        lambda: complete_document(make_document())
+    )
     return app
 
 
@@ -138,15 +142,3 @@ _EXPOSED: Final = (
     HEAD_LENGTH,
 )
 """Headers of answers that pages of `cors_origins` may read."""
-
-
-def _complete_document(app: FastAPI) -> None:
-    """Add to the OpenAPI document what FastAPI cannot see."""
-    make_document = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            app.openapi_schema = complete_document(make_document())
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign]
