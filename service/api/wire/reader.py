@@ -45,10 +45,10 @@ class BodyReader:
         request: The request; nothing of its body has been received.
         media_types: Accepted media types; none for any.
         head: The part of the body that says how long it is, for refusals.
-        idle_seconds: How long the sender may be silent, and the time over which it must keep
-            `LEAST_BYTES_PER_SECOND`; None for `IDLE_SECONDS`.
 
     Attributes:
+        idle_seconds: How long the sender may be silent, and the time over which it must keep
+            `LEAST_BYTES_PER_SECOND`.
         length_bytes: The body's length; None if it comes in chunks, or compressed.
         received_bytes: How many bytes have come.
 
@@ -63,7 +63,6 @@ class BodyReader:
         *,
         media_types: Collection[str] = NPY_TYPES,
         head: str = ".npy header",
-        idle_seconds: float | None = None,
     ) -> None:
         headers = request.headers
         coding = check_content(headers, media_types)
@@ -73,7 +72,7 @@ class BodyReader:
         self.received_bytes = 0
         self._receive_message = request.receive
         self._head = head
-        self._idle_seconds = IDLE_SECONDS if idle_seconds is None else idle_seconds
+        self.idle_seconds = IDLE_SECONDS
         self._whole_bytes = self.length_bytes or 0
         self._pulled: Exchange | None = None
         if self._whole_bytes > SMALL_BODY_BYTES:
@@ -244,7 +243,7 @@ class BodyReader:
         """Has the server fill a view; returns less than its length only at the body's end."""
         assert self._pulled is not None
         try:
-            count = await self._pulled.receive_into(view, idle_seconds=self._idle_seconds)
+            count = await self._pulled.receive_into(view, idle_seconds=self.idle_seconds)
         except (ClientDisconnect, UploadStalled):
             self.received_bytes = self._pulled.received_bytes
             raise
@@ -253,7 +252,7 @@ class BodyReader:
 
     async def _receive(self) -> bytes:
         """The next bytes as ASGI delivers them; empty at the end."""
-        clock, idle_seconds = asyncio.get_running_loop().time, self._idle_seconds
+        clock, idle_seconds = asyncio.get_running_loop().time, self.idle_seconds
         while not self._ended:
             asked_at = clock()
             try:

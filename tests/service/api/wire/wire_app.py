@@ -152,7 +152,9 @@ class WireApp:
 
     def make_reader(self, scope: Any, receive: Any, idle_seconds: float = 20) -> BodyReader:
         """A reader of the request's body."""
-        return BodyReader(Request(scope, receive), idle_seconds=idle_seconds)
+        reader = BodyReader(Request(scope, receive))
+        reader.idle_seconds = idle_seconds
+        return reader
 
 
 @cache
