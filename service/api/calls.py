@@ -19,7 +19,7 @@ from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
-from wavetrim.service.api.checks import TENANT, check_length, read_media_type
+from wavetrim.service.api.checks import check_length, read_media_type
 from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
 from wavetrim.service.errors import BodyTooLarge, ContentRefused, UploadStalled
@@ -53,7 +53,7 @@ class Call(Request):
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         super().__init__(scope, receive, send)
         self.parts: Parts = scope["app"].state.parts
-        self.tenant: Tenant = scope.get(TENANT, UNKNOWN_TENANT)
+        self.tenant: Tenant = UNKNOWN_TENANT
         self.send = send
 
     async def answer(self, response: Response) -> None:
