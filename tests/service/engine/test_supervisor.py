@@ -34,16 +34,15 @@ class Awkward(Supervisor):
 
     def __init__(self) -> None:
         super().__init__("awkward", name="the process")
-        self.learned: Message = {}
 
     def list_arguments(self, _failed_starts: int, /) -> list[str]:
         return []
 
     def learn(self, hello: Message, /) -> None:
-        self.learned = {"name": hello["name"]}
+        assert hello["name"]
 
     def forget(self) -> None:
-        self.learned = {}
+        pass
 
     def take_other(self, message: Message, /) -> None:
         raise AssertionError(message)
