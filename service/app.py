@@ -1,20 +1,17 @@
 """The application: what every request passes, and the routes."""
 
 import os
+from functools import cache
 from importlib.util import find_spec
 from typing import Any, Final
 
 from fastapi import Depends, FastAPI
-from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from wavetrim.scheduler.cluster.start import check_token
-from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.api.admission import Admission, RequestLog
-from wavetrim.service.api.calls import BodyRoute
-from wavetrim.service.api.checks import check_query
 from wavetrim.service.api.jobs import events, jobs
 from wavetrim.service.api.machine import devices, health, me, metrics, profile
 from wavetrim.service.api.matrices import matrices
@@ -25,27 +22,23 @@ from wavetrim.service.api.openapi import (
     list_refusals,
     name_operation,
 )
-from wavetrim.service.api.problem_kinds import DATABASE_AWAY
-from wavetrim.service.api.problems import METHODS, answer_error, answer_http, answer_validation
+from wavetrim.service.api.problems import METHODS, answer_http
 from wavetrim.service.api.products import leases, matmul, plan
 from wavetrim.service.api.v2 import infer, model
 from wavetrim.service.api.v2.answer import HEAD_LENGTH
-from wavetrim.service.errors import ServiceError, SettingRefused
-from wavetrim.service.lifespan import run_parts
+from wavetrim.service.errors import SettingRefused
 from wavetrim.service.page import site
-from wavetrim.service.parts import make_frame
+from wavetrim.service.parts import Parts
 from wavetrim.service.settings import Settings
 from wavetrim.service.version import find_version
 
-BODY_ROUTERS: Final = (
-    matmul.router, infer.router, matrices.body_router, events.router, jobs.body_router,
-)  # fmt: skip
-"""Routes that receive or send their bytes themselves, in the order in which one is looked for."""
-
 ROUTERS: Final = tuple(
-    module.router for module in (matrices, jobs, plan, profile, devices, leases, me, model)
-)
-"""Routes that FastAPI answers, for callers with a key."""
+    module.router
+    for module in (
+        matmul, infer, matrices, events, jobs, plan, profile, devices, leases, me, model,
+    )
+)  # fmt: skip
+"""Routes for callers with a key, in the order in which one is looked for."""
 
 bearer: Final = HTTPBearer(auto_error=False, description="An API key or a token.")
 """FastAPI's dependency of every /v1 and /v2 call. It only describes the key in the OpenAPI
@@ -72,11 +65,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or Settings()
     check_exposure(settings)
     check_cluster(settings)
+    parts = Parts(settings)
     app = FastAPI(
         title="wavetrim",
         version=find_version(),
         description=_DESCRIPTION,
-        lifespan=run_parts,
+        lifespan=parts.run,
         openapi_url="/openapi.json" if settings.docs == "on" else None,
         docs_url=None,  # `page/site` has a page of its own, with all its files
         redoc_url=None,
@@ -84,36 +78,35 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=name_operation,
     )
-    app.state.parts = frame = make_frame(settings)
-    body_routes = [
-        route for router in BODY_ROUTERS for route in router.routes if isinstance(route, BodyRoute)
-    ]
-    app.add_middleware(Admission, routes=body_routes)
+    app.state.parts = parts
+    for router in ROUTERS:
+        app.include_router(router, dependencies=[Depends(bearer)])
+    foreign: dict[int | str, dict[str, Any]] = {s: describe_status(s) for s in (400, 403)}
+    app.include_router(health.router, responses=foreign)
+    routers = [*ROUTERS, health.router]
+    if settings.metrics != "off":
+        is_open = settings.metrics == "open"
+        app.include_router(
+            metrics.router,
+            dependencies=[] if is_open else [Depends(bearer)],
+            responses=foreign if is_open else list_refusals(),
+        )
+        routers.append(metrics.router)
+    app.add_middleware(Admission, routes=[route for one in routers for route in one.routes])
+    app.router.routes += site.list_routes(docs=settings.docs == "on")
     if settings.cors_origins is not None:
         app.add_middleware(
             CORSMiddleware, allow_origins=settings.cors_origins.split(","), allow_methods=METHODS,
             allow_headers=["*"], expose_headers=_EXPOSED,
         )  # fmt: skip
-    app.add_middleware(RequestLog, frame=frame)
-    if frame.traces is not None:
-        frame.traces.watch_requests(app)
-    for error in (ServiceError, FieldError, *DATABASE_AWAY):
-        app.add_exception_handler(error, answer_error)
-    app.add_exception_handler(RequestValidationError, answer_validation)
+    app.add_middleware(RequestLog, parts=parts)
+    if parts.traces is not None:
+        parts.traces.watch_requests(app)
     app.add_exception_handler(HTTPException, answer_http)
-    for router in (*BODY_ROUTERS, *ROUTERS):
-        app.include_router(router, dependencies=[Depends(bearer), Depends(check_query)])
-    foreign: dict[int | str, dict[str, Any]] = {s: describe_status(s) for s in (400, 403)}
-    app.include_router(health.router, responses=foreign)
-    if settings.metrics == "open":
-        app.include_router(metrics.router, responses=foreign)
-    elif settings.metrics == "key":
-        app.include_router(
-            metrics.router, dependencies=[Depends(bearer)], responses=list_refusals()
-        )
-    app.include_router(site.make_router(docs=settings.docs == "on"))
-    app.router.routes += site.list_files()
-    _complete_document(app)
+    make_document = app.openapi
+    app.openapi = cache(  # type: ignore[method-assign]
+        lambda: complete_document(make_document())
+    )
     return app
 
 
@@ -149,15 +142,3 @@ _EXPOSED: Final = (
     HEAD_LENGTH,
 )
 """Headers of answers that pages of `cors_origins` may read."""
-
-
-def _complete_document(app: FastAPI) -> None:
-    """Add to the OpenAPI document what FastAPI cannot see."""
-    make_document = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            app.openapi_schema = complete_document(make_document())
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign]

@@ -57,21 +57,10 @@ class Housekeeping:
         self._jobs = jobs
         self._writes = writes
         self._settings = settings
-        self._task: asyncio.Task[None] | None = None
         self._expired_at = 0.0
 
-    def start(self) -> None:
-        """Begin."""
-        self._task = asyncio.create_task(self._serve(), name="housekeeping")
-
-    async def stop(self) -> None:
-        """End, when what is under way is done."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
-            self._task = None
-
-    async def _serve(self) -> None:
+    async def keep(self) -> None:
+        """Does all of it again and again, until it is cancelled."""
         kept = [s for s in (self._settings.matrix_ttl_seconds, self._settings.job_ttl_seconds) if s]
         between = min([_LONGEST_SECONDS, *(seconds / 4 for seconds in kept)])
         period = min(_PERIOD_SECONDS, between)

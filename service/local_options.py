@@ -18,19 +18,14 @@ def read_local_options() -> LocalOptions:
         # What reads settings takes longer to import than all that a small product needs.
         profile_dir = make_absolute(DATA_DIR) / "profiles"
         return LocalOptions(find_user_cache(), profile_dir, memory_bytes=count_memory())
-    return _read_settings()
-
-
-def _read_settings() -> LocalOptions:
     from pydantic import ValidationError
 
-    from wavetrim.service.machine_settings import MachineSettings
-    from wavetrim.service.setting_refusal import list_refused
+    from wavetrim.service.machine_settings import MachineSettings, list_refused
 
     try:
         settings = MachineSettings()
     except ValidationError as error:
-        raise FieldError(*next(list_refused(error))) from error
+        raise FieldError(*next(list_refused(error))[:3]) from error
     return LocalOptions(
         cache_dir=settings.own_cache_dir,
         profile_dir=settings.profile_dir,

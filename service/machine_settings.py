@@ -1,19 +1,19 @@
-"""Settings of this machine: all that a product in the caller's own process reads."""
+"""Settings of this machine, and what is wrong with settings, in words."""
 
 import logging
 import os
 import re
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Self
 
-from pydantic import ByteSize, Field, field_validator, model_validator
+from pydantic import ByteSize, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from wavetrim.kernels.device import DEVICES_SETTING
 from wavetrim.service.folders import DATA_DIR, find_user_cache, make_absolute
-from wavetrim.service.removed_settings import REMOVED
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +25,28 @@ _OTHERS: Final = re.compile(
 )
 """Variables that are no settings: the command line's, what Kubernetes sets beside a Service, and
 those of the tests."""
+
+
+REMOVED: Final[Mapping[str, str]] = {
+    "WAVETRIM_ACCESS_LOG": "WAVETRIM_LOG_LEVEL=debug logs every request",
+    "WAVETRIM_ARENA_IDLE_SECONDS": "unused shared memory is kept for 60 s",
+    "WAVETRIM_ARENA_POISON": "it was for tests",
+    "WAVETRIM_ARENA_SLAB_BYTES": "it follows WAVETRIM_ARENA_BYTES",
+    "WAVETRIM_DATABASE_WAIT_SECONDS": "a start waits for its database for 30 s",
+    "WAVETRIM_GRPC_MAX_MESSAGE_BYTES": "call /v2 over HTTP, which takes longer bodies",
+    "WAVETRIM_GRPC_PORT": "gRPC is gone; call /v2 over HTTP",
+    "WAVETRIM_JOB_ATTEMPTS": "a job is tried three times",
+    "WAVETRIM_MAX_BODIES": "32 bodies over 64 KiB are received at once",
+    "WAVETRIM_MAX_FINISHED_JOBS": "50,000 are remembered, for WAVETRIM_JOB_TTL_SECONDS",
+    "WAVETRIM_RESERVE_BYTES": "64 MiB stay free beside the matrices",
+    "WAVETRIM_RESIDENT_SHARE": "it is half of WAVETRIM_GPU_MEMORY_BYTES",
+    "WAVETRIM_UPLOAD_IDLE_SECONDS": "silent callers are given up after 60 s",
+    "WAVETRIM_V2_SHARED_MEMORY": "no shared memory is registered; call /v2 over HTTP",
+}
+"""Settings of earlier versions, and what does their work now, in words."""
+
+_HIDDEN: Final = frozenset({"api_key", "database_url"})
+"""Settings that may hold a secret: their values are not repeated."""
 
 
 def _place_in(folder: str, description: str) -> Any:
@@ -103,9 +125,38 @@ def warn_if_unknown(variable: str) -> None:
     if variable in known or _OTHERS.fullmatch(variable):
         return
     if variable in REMOVED:
-        logger.warning("%s is no setting any more: %s", variable, REMOVED[variable].instead)
+        logger.warning("%s is no setting any more: %s", variable, REMOVED[variable])
         return
     near = get_close_matches(variable, known, n=1)
     logger.warning(
         "%s is no setting, and is ignored%s", variable, f"; is it {near[0]}?" if near else ""
     )
+
+
+def list_refused(error: ValidationError) -> Iterator[tuple[str, object, str, str]]:
+    """Each setting that is refused: variable, value, what it must be, and these in a sentence."""
+    for detail in error.errors():
+        if detail["type"] == "default_factory_not_called":
+            continue  # its default could not be made because of another fault
+        name, message = str(detail["loc"][0]), detail["msg"]
+        variable, value = f"WAVETRIM_{name.upper()}", "…" if name in _HIDDEN else detail["input"]
+        limit = describe_limit(message)
+        told = f" is {value!r}{say_limit(limit, message)}"
+        is_own = detail["type"] == "value_error"  # a sentence of ours
+        yield variable, value, limit, f"{variable}: {limit}" if is_own else variable + told
+
+
+def describe_limit(message: str) -> str:
+    """What a value must be, taken from pydantic's message."""
+    if message == "Extra inputs are not permitted":
+        return "left out: there is no such field"
+    if message.startswith("could not "):  # pydantic's messages about sizes in bytes
+        return "a size in bytes, such as 4GiB"
+    told = message.removeprefix("Input should be ").removeprefix("Value error, ")
+    return told.split(", unable")[0]
+
+
+def say_limit(limit: str, message: str) -> str:
+    """The end of a sentence about a value: the limit that `describe_limit` found in a message."""
+    # Some of pydantic's messages say what a value must be, others are whole sentences.
+    return f": {limit}" if limit == message else f"; it must be {limit}"

@@ -1,11 +1,14 @@
-"""The parts of a service: what there is before it starts, and what requests find then."""
+"""The parts of a service: made, started in order, and stopped in reverse."""
 
 import asyncio
-from dataclasses import dataclass, fields
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from socket import SOCK_SEQPACKET
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine as Database
 
+from wavetrim.service.api.products.lease_socket import LeaseSocket, find_lease_socket
 from wavetrim.service.api.v2.statistics import InferStatistics
 from wavetrim.service.api.wire.bodies import PLACES, Bodies
 from wavetrim.service.descriptors import Descriptors
@@ -13,7 +16,6 @@ from wavetrim.service.engine.cluster import Cluster
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.engine.slabs import SharedSlabs
-from wavetrim.service.engine.supervisor import Supervisor
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
@@ -24,28 +26,32 @@ from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.table.store import JobStore
+from wavetrim.service.server.unix_socket import claim_socket
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.memory_limit import default_limit
+from wavetrim.service.storage.database.claim import wait_for_database
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.write_record import WriteRecord, watch_writes
+from wavetrim.service.storage.folder.data_folder import claim_folder, pair
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.memory.leases import Leases
 from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
 from wavetrim.service.tenants.key_ring import KeyRing
 from wavetrim.service.tenants.shares import Shares
-from wavetrim.service.tenants.tokens import Tokens, make_tokens
+from wavetrim.service.tenants.tokens import make_tokens
+from wavetrim.service.threads import in_background, run_to_end
 
 if TYPE_CHECKING:
     from wavetrim.service.telemetry.traces import Traces
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
-    """What there is of a service before it starts: nothing of it is started or written yet.
+class Parts:
+    """All parts of a service; those from `database` on are there once it has started.
 
-    It is `app.state.parts` until all `Parts` are there.
+    Args:
+        settings: Its settings.
 
     Attributes:
         settings: Its settings.
@@ -55,83 +61,147 @@ class Frame:
         keys: The callers' keys.
         tokens: Reads the tokens of an issuer; None if there is none.
         given_up: Set to end a start that waits for the database.
-    """
-
-    settings: Settings
-    metrics: Metrics
-    descriptors: Descriptors
-    traces: "Traces | None"
-    keys: KeyRing
-    tokens: Tokens | None
-    given_up: asyncio.Event
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts(Frame):
-    """All parts of a service that has started, then `app.state.parts`.
-
-    Attributes:
+        bodies: Limits how many long bodies are received at once.
+        infer_statistics: Counts requests of the Open Inference Protocol.
+        in_flight: Counts the bytes of requests.
+        streams: Shares of the streams of events.
+        waits: Shares of the calls that wait for jobs.
+        thinking: Held by threads that compute in Python: one at a time.
         database: Its database.
         writes: Whether its last writes have failed.
-        commits: Commits of several requests at once.
         matrices: Files and rows of stored matrices.
         jobs: Rows of jobs.
         engine: This machine's engine.
         arena: Shared memory for matrices; with a limit of 0 it is switched off.
-        in_flight: Counts the bytes of requests.
         leases: Memory that callers on this host share.
         fleet: The engine, and the nodes of the cluster.
         engines: Where products wait for devices.
-        bodies: Limits how many long bodies are received at once.
         plans: Plans for this machine, by shape.
         products: Computes products in one call.
-        infer_statistics: Counts requests of the Open Inference Protocol.
         news: Changes of jobs.
-        streams: Shares of the streams of events.
-        waits: Shares of the calls that wait for jobs.
         dispatcher: Brings jobs to the lane.
-        thinking: Held by threads that compute in Python: one at a time.
         housekeeping: Removes what is too old.
-    """
-
-    database: Database
-    writes: WriteRecord
-    commits: SharedCommits
-    matrices: MatrixStore
-    jobs: JobStore
-    engine: Engine
-    arena: Arena
-    in_flight: BytesInFlight
-    leases: Leases
-    fleet: Fleet
-    engines: EngineQueue
-    bodies: Bodies
-    plans: Plans
-    products: Products
-    infer_statistics: InferStatistics
-    news: JobNews
-    streams: Shares
-    waits: Shares
-    dispatcher: Dispatcher
-    thinking: asyncio.Lock
-    housekeeping: Housekeeping
-
-
-def make_frame(settings: Settings) -> Frame:
-    """What there is of a service before it starts.
 
     Raises:
         SettingRefused: Something that the settings ask for is missing.
     """
-    return Frame(
-        settings=settings,
-        metrics=Metrics(),
-        descriptors=Descriptors(settings.max_connections),
-        traces=_open_traces(settings),
-        keys=KeyRing(),
-        tokens=make_tokens(settings),
-        given_up=asyncio.Event(),
-    )
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self.descriptors = Descriptors(settings.max_connections)
+        self.traces = _open_traces(settings)
+        self.keys = KeyRing()
+        self.tokens = make_tokens(settings)
+        self.given_up = asyncio.Event()
+        self.bodies = Bodies(PLACES)
+        self.infer_statistics = InferStatistics()
+        self.in_flight = BytesInFlight()
+        connections = self.descriptors.connections
+        self.streams = Shares("streams of events", max(1, connections // 4))
+        self.waits = Shares("calls that wait for jobs", max(1, connections // 2))
+        self.thinking = asyncio.Lock()
+
+    @asynccontextmanager
+    async def run(self, _app: object) -> AsyncIterator[None]:
+        """Starts all parts, and lets the running jobs end when the block does."""
+        settings = self.settings
+        with claim_folder(settings.data_dir):
+            database = await wait_for_database(settings.database, settings.data_dir, self.given_up)
+            try:
+                await run_to_end(pair, database, settings.data_dir)
+                self._make(database)
+                async with self._run():
+                    yield
+            finally:
+                database.dispose()
+
+    def _make(self, database: Database) -> None:
+        """Make the other parts; none of them is started yet."""
+        settings, metrics = self.settings, self.metrics
+        self.database, self.writes = database, WriteRecord()
+        watch_writes(database, self.writes)
+        limit_bytes = default_limit() if settings.arena_bytes is None else int(settings.arena_bytes)
+        self.arena = Arena(limit_bytes=limit_bytes)
+        commits = SharedCommits(database)
+        self.matrices = MatrixStore(
+            database,
+            settings.matrix_dir,
+            max_matrix_bytes=settings.max_matrix_bytes,
+            max_storage_bytes=settings.max_storage_bytes,
+            writes=self.writes,
+            commits=commits,
+            arena=self.arena,
+        )
+        self.jobs = JobStore(database, commits)
+        self.engine = Engine(settings)
+        self.engine.on_restart = metrics.engine_restarts.inc
+        self.matrices.on_removed.append(self.engine.forget_matrix)
+        metrics.engine_pid = lambda: self.engine.pid
+        cluster = None if settings.ray_address is None else Cluster(settings)
+        self.fleet = Fleet(self.engine, cluster)
+        self.leases = Leases(self.arena, self.in_flight, self.descriptors)
+        self.plans, self.news = Plans(self.engine), JobNews()
+        self.engines = EngineQueue(self.fleet, self.plans, settings.job_timeout_seconds)
+        self.engines.on_answer = lambda one, _: metrics.record_lane(
+            one.waited_seconds, one.request.size
+        )
+        SharedSlabs(self.arena, self.fleet.processes, on_ready=self.engines.advance)
+        job_parts = JobParts(
+            jobs=self.jobs, live=LiveJobs(self.jobs, self.news), matrices=self.matrices,
+            engine=self.engine, engines=self.engines, plans=self.plans, settings=settings,
+            inline=InlineProducts(self.plans, settings.kernel_cache_dir), metrics=metrics,
+            traces=self.traces,
+        )  # fmt: skip
+        self.products = Products(job_parts)
+        self.dispatcher = Dispatcher(job_parts, self.products)
+        if cluster is not None:
+            cluster.on_change = self.dispatcher.look_again
+        self.housekeeping = Housekeeping(database, self.matrices, self.jobs, self.writes, settings)
+
+    @asynccontextmanager
+    async def _run(self) -> AsyncIterator[None]:
+        """Starts the parts, and stops them in reverse when the block ends."""
+        async with AsyncExitStack() as stack:
+            if self.traces is not None:
+                stack.push_async_callback(run_to_end, self.traces.close)
+            await run_to_end(self.keys.read, self.database)
+            if self.tokens is not None:
+                await self.tokens.keys.start()
+                stack.push_async_callback(self.tokens.keys.stop)
+            watching = in_background(self.keys.watch(self.database), "key-ring")
+            await stack.enter_async_context(watching)
+            await run_to_end(self.matrices.sweep)
+            stack.push_async_callback(self.arena.close)
+            # Its first pages take a second; requests that need memory earlier wait for them.
+            making = asyncio.create_task(self.arena.start(), name="arena-start")
+            stack.push_async_callback(asyncio.wait, {making})
+            stack.push_async_callback(run_to_end, self.matrices.close)
+            for process in self.fleet.processes:
+                await process.start()
+                stack.push_async_callback(process.stop)
+            stack.push_async_callback(self.dispatcher.stop)
+            await self.dispatcher.start()
+            housekeeping = in_background(self.housekeeping.keep(), "housekeeping")
+            await stack.enter_async_context(housekeeping)
+            async with self._hand_out_leases():
+                yield
+                if not self.dispatcher.draining:
+                    await self.dispatcher.drain(self.settings.drain_seconds)
+
+    @asynccontextmanager
+    async def _hand_out_leases(self) -> AsyncIterator[None]:
+        """Where there is a Unix socket, hands their leases to callers until the block ends."""
+        if self.settings.unix_socket is None:
+            yield
+            return
+        path = find_lease_socket(self.settings.unix_socket)
+        with claim_socket(path, kind=SOCK_SEQPACKET) as listener:
+            lease_socket = LeaseSocket(listener, self.leases, self.descriptors)
+            try:
+                yield
+            finally:
+                await lease_socket.close()
 
 
 def _open_traces(settings: Settings) -> "Traces | None":
@@ -143,75 +213,3 @@ def _open_traces(settings: Settings) -> "Traces | None":
         limit = "off, as OpenTelemetry is not installed (pip install 'wavetrim[otel]')"
         raise SettingRefused("traces", settings.traces, limit) from error
     return Traces()
-
-
-def make_parts(frame: Frame, database: Database) -> Parts:
-    """All parts of a service; none of them is started yet."""
-    settings, metrics, descriptors = frame.settings, frame.metrics, frame.descriptors
-    writes, in_flight = WriteRecord(), BytesInFlight()
-    watch_writes(database, writes)
-    commits, arena = SharedCommits(database), _make_arena(settings)
-    store = MatrixStore(
-        database,
-        settings.matrix_dir,
-        max_matrix_bytes=settings.max_matrix_bytes,
-        max_storage_bytes=settings.max_storage_bytes,
-        writes=writes,
-        commits=commits,
-        arena=arena,
-    )
-    jobs = JobStore(database, commits)
-    engine = Engine(settings, on_restart=metrics.engine_restarts.inc)
-    store.on_removed.append(engine.forget_matrix)
-    cluster = None if settings.ray_address is None else Cluster(settings)
-    fleet = Fleet(engine, cluster)
-    plans, news = Plans(engine), JobNews()
-    engines = EngineQueue(fleet, plans, settings.job_timeout_seconds)
-    engines.on_answer = lambda one, _: metrics.record_lane(one.waited_seconds, one.request.size)
-    metrics.engine_pid = lambda: engine.pid
-    slabs = SharedSlabs(arena, fleet.processes)
-    for process in fleet.processes:
-        _connect(process, slabs, engines)
-    inline = InlineProducts(plans, settings.kernel_cache_dir)
-    job_parts = JobParts(
-        jobs=jobs, live=LiveJobs(jobs, news), matrices=store, engine=engine,
-        engines=engines, inline=inline, plans=plans, settings=settings, metrics=metrics,
-        traces=frame.traces,
-    )  # fmt: skip
-    products = Products(job_parts)
-    dispatcher = Dispatcher(job_parts, products)
-    if cluster is not None:
-        cluster.on_change = dispatcher.look_again
-    return Parts(
-        **{field.name: getattr(frame, field.name) for field in fields(Frame)},
-        database=database, writes=writes, commits=commits, matrices=store, jobs=jobs,
-        engine=engine, arena=arena,
-        in_flight=in_flight, leases=Leases(arena, in_flight, descriptors),
-        fleet=fleet, engines=engines, bodies=Bodies(PLACES), plans=plans,
-        products=products,
-        infer_statistics=InferStatistics(), news=news,
-        streams=Shares("streams of events", max(1, descriptors.connections // 4)),
-        waits=Shares("calls that wait for jobs", max(1, descriptors.connections // 2)),
-        dispatcher=dispatcher, thinking=asyncio.Lock(),
-        housekeeping=Housekeeping(database, store, jobs, writes, settings),
-    )  # fmt: skip
-
-
-def _make_arena(settings: Settings) -> Arena:
-    """The arena, still without a slab; with a limit of 0 it is switched off."""
-    limit_bytes = default_limit() if settings.arena_bytes is None else int(settings.arena_bytes)
-    return Arena(limit_bytes=limit_bytes)
-
-
-def _connect(process: Supervisor, slabs: SharedSlabs, engines: EngineQueue) -> None:
-    """Have a process that becomes ready get its memory first, and then work."""
-
-    def greet() -> None:
-        slabs.share_all(process)
-        engines.advance()
-
-    def forget() -> None:
-        process.forget()
-        slabs.forget(process)
-
-    process.on_ready, process.on_gone = greet, forget

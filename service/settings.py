@@ -1,6 +1,7 @@
 """Settings of the service; those of its machine are in `machine_settings`."""
 
 import os
+import re
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
@@ -8,15 +9,22 @@ from typing import Any, Final, Literal
 
 from pydantic import ByteSize, Field, SecretStr, ValidationInfo, field_validator, model_validator
 
+from wavetrim.service.errors import SettingRefused
 from wavetrim.service.folders import make_absolute
-from wavetrim.service.key_file import check_key, read_key_file
-from wavetrim.service.machine_settings import MachineSettings
-from wavetrim.service.ray_address import check_ray_address
-from wavetrim.service.removed_settings import refuse_removed
+from wavetrim.service.machine_settings import REMOVED, MachineSettings
 from wavetrim.service.telemetry.logs import LogFormat
 
 GIB: Final = 2**30
 DAY_SECONDS: Final = 86_400
+
+LEAST_KEY_CHARACTERS: Final = 16
+"""Shortest API key: a shorter one could be guessed."""
+
+_REFUSED: Final = frozenset({"WAVETRIM_GRPC_PORT", "WAVETRIM_V2_SHARED_MEMORY"})
+"""Settings of earlier versions that opened a door: who set one must not believe that it is open."""
+
+_ADDRESS: Final = re.compile(r"[^\s:/]+:(\d{1,5})", re.ASCII)
+_MOST_PORT: Final = 65535
 
 
 class Settings(MachineSettings):
@@ -158,7 +166,9 @@ class Settings(MachineSettings):
     @model_validator(mode="before")
     @classmethod
     def _refuse_removed(cls, given: Any) -> Any:
-        refuse_removed(os.environ)
+        for variable, value in os.environ.items():
+            if (name := variable.upper()) in _REFUSED and value:
+                raise SettingRefused(variable, value, f"left out, as it is gone: {REMOVED[name]}")
         return given
 
     @field_validator("unix_socket", "tls_certificate", "tls_key")
@@ -171,7 +181,7 @@ class Settings(MachineSettings):
     def _check_key_file(cls, path: Path | None) -> Path | None:
         if path is not None:
             path = make_absolute(path)
-            check_key(read_key_file(path))
+            _check_key(read_key_file(path))
         return path
 
     @field_validator("api_key")
@@ -183,7 +193,7 @@ class Settings(MachineSettings):
         if path is not None:
             key = SecretStr(read_key_file(path))
         if key is not None:
-            check_key(key.get_secret_value())
+            _check_key(key.get_secret_value())
         return key
 
     @field_validator("ray_address")
@@ -217,3 +227,37 @@ class Settings(MachineSettings):
             return ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+
+def read_key_file(path: Path) -> str:
+    """The key in a file, without the end of its line.
+
+    Raises:
+        ValueError: The file cannot be read; the message says which one, and why.
+    """
+    try:
+        return path.expanduser().read_text(encoding="utf-8").removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise ValueError(f"it is {path}; it must be a file that can be read ({reason})") from error
+
+
+def _check_key(key: str) -> None:
+    """Refuse a key that is short or not plain; the message does not contain it."""
+    if len(key) < LEAST_KEY_CHARACTERS or not key.isprintable() or key != key.strip():
+        raise ValueError(
+            f"it has {len(key)} characters; it must have at least {LEAST_KEY_CHARACTERS}, "
+            "all of them printable, and no space at its ends"
+        )
+
+
+def check_ray_address(address: str) -> None:
+    """Makes sure that it is a host and a port.
+
+    Raises:
+        ValueError: It is not; the message says what it must be.
+    """
+    found = _ADDRESS.fullmatch(address)
+    if found is None or not 1 <= int(found[1]) <= _MOST_PORT:
+        limit = f"HOST:PORT, a name or an IPv4 address and a port from 1 to {_MOST_PORT}"
+        raise ValueError(f"it is {address!r}; it must be {limit}")

@@ -1,9 +1,10 @@
-"""Blocking calls off the event loop."""
+"""Blocking calls off the event loop, and work in the background."""
 
 import asyncio
 import concurrent.futures
-from collections.abc import Awaitable, Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, ParamSpec, TypeVar
 
 from anyio import CancelScope
 
@@ -33,3 +34,14 @@ async def finish(work: Awaitable[R]) -> R:
         with CancelScope(shield=True):
             await asyncio.wait({running})
         raise
+
+
+@asynccontextmanager
+async def in_background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
+    """Does work while the block runs; then it is cancelled, and its thread awaited."""
+    task = asyncio.create_task(work, name=name)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})

@@ -1,7 +1,6 @@
 """What every request passes: the log and the checks, before a route answers it.
 
-`RequestLog` is around the whole application, `Admission` before its routes. A request that passes
-the checks goes to its `BodyRoute`, or with its JSON document to FastAPI.
+`RequestLog` is around the whole application, `Admission` before its routes.
 """
 
 import logging
@@ -12,17 +11,21 @@ from contextlib import suppress
 from typing import Final
 
 from starlette.datastructures import MutableHeaders
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wavetrim.service.api.calls import BodyRoute, Call
-from wavetrim.service.api.checks import TENANT, check_caller, check_host, check_query, needs_key
+from wavetrim.service.api.calls import Call, CallRoute
+from wavetrim.service.api.checks import TENANT, check_caller, check_host, check_query
 from wavetrim.service.api.problem_kinds import REFUSALS
-from wavetrim.service.api.problems import METHODS, answer_incident, describe_error, list_methods
-from wavetrim.service.api.wire.exchange import EXCHANGE
-from wavetrim.service.parts import Frame
-from wavetrim.service.telemetry.logs import FIELDS, request_id, take_request_id
-from wavetrim.service.telemetry.trace import read_trace_parent, trace_parent
+from wavetrim.service.api.problems import answer_incident, describe_error
+from wavetrim.service.parts import Parts
+from wavetrim.service.telemetry.logs import (
+    FIELDS,
+    read_trace_parent,
+    request_id,
+    take_request_id,
+    trace_parent,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -41,13 +44,13 @@ class RequestLog:
 
     Args:
         app: The application.
-        frame: Has the metrics, the traces, and the count of what callers hold open.
+        parts: The parts of the service.
     """
 
-    def __init__(self, app: ASGIApp, frame: Frame) -> None:
+    def __init__(self, app: ASGIApp, parts: Parts) -> None:
         self._app = app
-        self._metrics, self._descriptors = frame.metrics, frame.descriptors
-        traces = frame.traces
+        self._metrics, self._descriptors = parts.metrics, parts.descriptors
+        traces = parts.traces
         self._find_parent = read_trace_parent if traces is None else traces.find_parent
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,17 +115,16 @@ class RequestLog:
 
 
 class Admission:
-    """ASGI middleware that makes the checks, and then has body routes answer.
+    """ASGI middleware that makes the checks, and then has the call's route answer.
 
-    FastAPI answers all others; it would read a body before it checks access, so JSON bodies are
-    read here.
+    FastAPI answers what no route is for: pages, and unknown paths and methods.
 
     Args:
         app: Answers all other requests.
-        routes: The body routes.
+        routes: The routes of calls, in the order in which one is looked for.
     """
 
-    def __init__(self, app: ASGIApp, routes: Sequence[BodyRoute]) -> None:
+    def __init__(self, app: ASGIApp, routes: Sequence[CallRoute]) -> None:
         self._app = app
         self._routes = routes
 
@@ -131,57 +133,28 @@ class Admission:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        # RFC 9110, section 9.1, wants HEAD wherever there is GET. The server leaves the body out.
-        is_head = scope["method"] == "HEAD"
-        route = self._find_route(scope, "GET" if is_head else scope["method"])
+        route = self._find_route(scope)
         call = Call(scope, receive, send)
         try:
             needs_host = scope["http_version"] == "1.1"
-            hosts = call.headers.getlist("host")
-            check_host(hosts, call.parts.settings, is_needed=needs_host)
+            check_host(call.headers.getlist("host"), call.parts.settings, is_needed=needs_host)
             await check_caller(call)
-            await check_query(call)
+            check_query(call)
             if route is not None:
                 await route.answer(call)
                 return
-            receive = await _receive_body(call)
         except REFUSALS as error:
             if STATUS in scope:
                 raise  # breaks the answer off
             await describe_error(error)(scope, receive, send)
             return
-        if not is_head:
-            await self._app(scope, receive, send)
-            return
-        passed = {**scope, "method": "GET"}
-        try:
-            await self._app(passed, receive, send)
-        finally:
-            scope.update(passed, method="HEAD")  # the log reads the route there
+        await self._app(scope, receive, send)
 
-    def _find_route(self, scope: Scope, method: str) -> BodyRoute | None:
+    def _find_route(self, scope: Scope) -> CallRoute | None:
+        # RFC 9110, section 9.1, wants HEAD wherever there is GET. The server leaves the body out.
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
         for route in self._routes:
             if method in (route.methods or ()) and (found := route.path_regex.match(scope["path"])):
                 scope.update(path_params=found.groupdict(), route=route)
                 return route
         return None
-
-
-async def _receive_body(call: Call) -> Receive:
-    """The ASGI channel from which FastAPI receives a call's body, which is read here before."""
-    # A method that no route has is refused by FastAPI; its body is not read.
-    is_read = call.method in METHODS and needs_key(call.scope["path"], call.parts.settings)
-    if not is_read or EXCHANGE not in call.scope or call.scope[EXCHANGE].length_bytes == 0:
-        return call.receive
-    try:
-        content = await call.receive_document()
-    except REFUSALS:
-        if call.method in list_methods(Request(call.scope)):
-            raise
-        return call.receive  # FastAPI refuses the method, whatever the body is
-    messages = [{"type": "http.request", "body": content}]
-
-    async def receive_again() -> Message:
-        return messages.pop() if messages else await call.receive()
-
-    return receive_again

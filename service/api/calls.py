@@ -1,27 +1,28 @@
 """A call: a request as the checks and the routes see it, and the routes that take one.
 
 FastAPI would read a body before its route is called, and its routing costs a small product 30 µs.
-So routes that carry bodies (`BodyRoute`) receive or send the bytes themselves: `admission` calls
-them. The OpenAPI document has them like all others.
+So `admission` calls the routes; FastAPI has them for the OpenAPI document.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from functools import cached_property, lru_cache
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache, cached_property, lru_cache
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_origin
 from urllib.parse import parse_qsl
 
 from fastapi import Request, Response
-from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
+from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
-from wavetrim.service.api.checks import TENANT, check_length
+from wavetrim.service.api.checks import check_length, read_media_type
 from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
-from wavetrim.service.errors import BodyTooLarge, UploadStalled
+from wavetrim.service.errors import BodyTooLarge, ContentRefused, UploadStalled
 from wavetrim.service.tenants.tenant import UNKNOWN_TENANT, Tenant
 
 if TYPE_CHECKING:
@@ -36,13 +37,15 @@ MAX_DOCUMENT_BYTES: Final = 2**16
 DOCUMENT_SECONDS: Final = 10.0
 """How long a JSON body may take as a whole; chosen."""
 
+JSON: Final = "application/json"
+
 
 class Call(Request):
     """A request.
 
     Attributes:
-        parts: The parts of the service. Before it has started there are those of `Frame`, and the
-            checks need no others.
+        parts: The parts of the service. Before it has started there are only some, and the checks
+            need no others.
         tenant: Who makes the call; a caller who may do nothing until its key is checked.
         send: The ASGI channel for the answer.
     """
@@ -50,20 +53,12 @@ class Call(Request):
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         super().__init__(scope, receive, send)
         self.parts: Parts = scope["app"].state.parts
-        self.tenant: Tenant = scope.get(TENANT, UNKNOWN_TENANT)
+        self.tenant: Tenant = UNKNOWN_TENANT
         self.send = send
 
     async def answer(self, response: Response) -> None:
         """Send a whole answer."""
         await response(self.scope, self.receive, self.send)
-
-    async def json(self) -> Any:
-        """The body as a document.
-
-        Raises:
-            FieldProblem, RequestValidationError: As `read_json`.
-        """
-        return read_json(await self.body())
 
     async def receive_document(self, *, most_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
         """Receives a whole JSON body, without its content coding.
@@ -72,14 +67,17 @@ class Call(Request):
             most_bytes: The longest body.
 
         Raises:
-            ContentRefused: The coding is not known.
+            ContentRefused: It is not JSON by its media type, or its coding is not known.
             BodyLengthWrong: Its compressed data are cut off, or not alone.
             BodyTooLarge: It is longer than `most_bytes`.
             DigestMismatch: Its SHA-256 differs from Content-Digest.
             UploadStalled: It is not complete within `DOCUMENT_SECONDS`.
             ClientDisconnect: The caller has left before the end.
         """
-        reader = BodyReader(self.scope, self.receive, media_types=(), head="JSON document")
+        media_type = read_media_type(self.headers)
+        if media_type != JSON and not media_type.endswith("+json"):
+            raise ContentRefused("Content-Type", self.headers.get("content-type", ""), JSON)
+        reader = BodyReader(self, media_types=(), head="JSON document")
         check_length(reader.length_bytes, most_bytes, field="body", why="")
         try:
             async with asyncio.timeout(DOCUMENT_SECONDS):
@@ -95,14 +93,13 @@ class Call(Request):
         return content
 
     async def receive_by(
-        self, reader: BodyReader, receive: Callable[..., Awaitable[Result]], *args: Any
+        self, reader: BodyReader, receive: Callable[[], Awaitable[Result]]
     ) -> Result:
-        """Receives the call's body, and counts its bytes. Long ones wait for one of few places.
+        """Receives the body, and counts its bytes. A long one waits for one of few places.
 
         Args:
             reader: Reads the body.
             receive: Receives it, by the reader.
-            args: Its arguments.
 
         Raises:
             Crowded: No place became free in time.
@@ -110,38 +107,37 @@ class Call(Request):
         length = reader.length_bytes
         try:
             if length is not None and length <= SMALL_BODY_BYTES:
-                return await receive(*args)
+                return await receive()
             async with self.parts.bodies.take(self.tenant.name):
-                return await receive(*args)
+                return await receive()
         finally:
             self.parts.metrics.received_bytes.inc(reader.received_bytes)
 
 
 class CallRoute(APIRoute):
-    """A route of FastAPI's whose function may take the `Call`."""
-
-    @cached_property
-    def known(self) -> Mapping[str, bool]:
-        """The fields of its query, and whether each may be there more than once."""
-        return dict(_list_known(self.dependant))
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, whose requests are `Call`s."""
-        handle = super().get_route_handler()
-
-        async def handle_call(request: Request) -> Response:
-            return await handle(Call(request.scope, request.receive, request._send))
-
-        return handle_call
-
-
-class BodyRoute(CallRoute):
-    """A route whose function receives the body and sends the answer itself, by its `Call`.
+    """A route whose function takes the `Call`, and is called past FastAPI.
 
     The function takes the call, the parameters of the path, and the model of the query if there is
-    one. It may raise `REFUSALS` until the answer has begun. FastAPI does not see headers and bodies
-    that are read from the call: `openapi_extra` describes them.
+    one; one that is no coroutine runs in a thread. What it returns is sent as JSON. If it returns
+    nothing, it has sent the answer itself, unless that has no content. It may raise `REFUSALS`
+    until the answer has begun. FastAPI does not see headers and bodies that are read from the call:
+    `openapi_extra` describes them.
     """
+
+    @cached_property
+    def _query(self) -> type[BaseModel] | None:
+        """The model of its query."""
+        models: list[Any] = [one.field_info.annotation for one in self.dependant.query_params]
+        return models[0] if models else None
+
+    @property
+    def known(self) -> Mapping[str, bool]:
+        """The fields of its query, and whether each may be there more than once."""
+        return {} if self._query is None else _list_known(self._query)
+
+    @cached_property
+    def _is_async(self) -> bool:
+        return iscoroutinefunction(self.endpoint)
 
     async def answer(self, call: Call) -> None:
         """Answer a call that has passed the checks.
@@ -155,23 +151,39 @@ class BodyRoute(CallRoute):
             fields[field.name], errors = field.validate(sent, loc=("path", field.alias))
             if errors:
                 raise RequestValidationError(errors)
-        for field in self.dependant.query_params:
-            model: Any = field.field_info.annotation
-            fields[field.name] = read_query(model, call.scope["query_string"])
-        await self.endpoint(call, **fields)
-
-
-def _list_known(dependant: Dependant) -> Iterator[tuple[str, bool]]:
-    """The query fields of a route and of its dependencies; whether each is a list."""
-    for field in dependant.query_params:
-        kind: Any = field.field_info.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            for name, one in kind.model_fields.items():
-                yield one.alias or name, False
+        if self._query is not None:
+            fields["query"] = read_query(self._query, call.scope["query_string"])
+        if self._is_async:
+            result = await self.endpoint(call, **fields)
         else:
-            yield field.alias, get_origin(kind) is list
-    for needed in dependant.dependencies:
-        yield from _list_known(needed)
+            result = await run_in_threadpool(self.endpoint, call, **fields)
+        if isinstance(result, Response):
+            await call.answer(result)
+        elif self.status_code == 204:
+            await call.answer(Response(status_code=204))
+        elif result is not None:
+            left_out = self.response_model_exclude_none
+            await call.answer(make_answer(result, self.status_code or 200, exclude_none=left_out))
+
+
+def make_answer(
+    document: Any,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    *,
+    exclude_none: bool = False,
+) -> Response:
+    """An answer that is a JSON document, made from models of pydantic, too."""
+    content = to_json(document, exclude_none=exclude_none, inf_nan_mode="null")
+    return Response(content, status, headers, media_type=JSON)
+
+
+@cache
+def _list_known(model: type[BaseModel]) -> Mapping[str, bool]:
+    return {
+        one.alias or name: get_origin(one.annotation) is list
+        for name, one in model.model_fields.items()
+    }
 
 
 @lru_cache(maxsize=256)
@@ -181,8 +193,24 @@ def read_query(model: type[Model], query_string: bytes) -> Model:
     Raises:
         RequestValidationError: A field is not valid.
     """
-    fields = dict(parse_qsl(query_string.decode("latin-1"), keep_blank_values=True))
+    fields: dict[str, Any] = {}
+    known = _list_known(model)
+    for name, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True):
+        if known.get(name):
+            fields.setdefault(name, []).append(value)
+        else:
+            fields[name] = value
     return check_fields(model.model_validate, fields, "query")
+
+
+def read_model(model: type[Model], content: bytes) -> Model:
+    """The fields of a JSON body.
+
+    Raises:
+        RequestValidationError: It is not JSON, or a field is not valid.
+        FieldProblem: As `read_json`.
+    """
+    return check_fields(model.model_validate, read_json(content) if content else None, "body")
 
 
 def check_fields(validate: Callable[[Any], Result], sent: object, part: str) -> Result:
@@ -194,7 +222,7 @@ def check_fields(validate: Callable[[Any], Result], sent: object, part: str) -> 
         part: Where in the request they are: "query" or "body".
 
     Raises:
-        RequestValidationError: A field is not valid; FastAPI's routes raise the same.
+        RequestValidationError: A field is not valid.
     """
     try:
         return validate(sent)

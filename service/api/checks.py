@@ -177,7 +177,11 @@ async def check_caller(call: "Call") -> None:
         QuotaReached: The tenant has as many requests as it may.
     """
     method, path = call.scope["method"], call.scope["path"]
-    if not needs_key(path, call.parts.settings):
+    if path.startswith("/v1/") or is_protocols(path):
+        needs_key = not path.startswith("/v2/health/")
+    else:
+        needs_key = path == "/metrics" and call.parts.settings.metrics == "key"
+    if not needs_key:
         return
     tenant = await find_tenant(call)
     needed = "read" if method in ("GET", "HEAD") or path == "/v2/repository/index" else "compute"
@@ -190,18 +194,15 @@ async def check_caller(call: "Call") -> None:
     call.tenant = call.scope[TENANT] = tenant
 
 
-async def check_query(call: Request) -> None:
-    """The route knows all fields of the query, and only lists are there more than once.
-
-    Fields of /v2 that are not known are ignored. FastAPI's routes are known only later, so for them
-    this is a dependency, too.
+def check_query(call: Request) -> None:
+    """The route of a call of /v1 knows all fields of the query; only lists may repeat one.
 
     Raises:
         QueryFieldUnknown: One is unknown.
         QueryFieldRepeated: One is there twice.
     """
     route, query_string = call.scope.get("route"), call.scope["query_string"]
-    if route is None or not query_string or is_protocols(call.scope["path"]):
+    if route is None or not query_string or not call.scope["path"].startswith("/v1/"):
         return
     known: Mapping[str, bool] = route.known
     seen: set[str] = set()
@@ -221,13 +222,6 @@ def _names_loopback(host: str, own_name: str) -> bool:
         return name in ("localhost", own_name.lower()) or ip_address(name).is_loopback
     except ValueError:
         return False
-
-
-def needs_key(path: str, settings: Settings) -> bool:
-    """Whether calls of a path are for callers with a key only."""
-    if path.startswith("/v1/") or is_protocols(path):
-        return not path.startswith("/v2/health/")
-    return path == "/metrics" and settings.metrics == "key"
 
 
 async def find_tenant(call: "Call") -> Tenant:

@@ -17,11 +17,10 @@ from wavetrim.service import errors
 from wavetrim.service.api.problem_kinds import (
     DATABASE_AWAY,
     PROBLEMS,
-    REFUSALS,
     ProblemKind,
     find_kind,
 )
-from wavetrim.service.setting_refusal import describe_limit, say_limit
+from wavetrim.service.machine_settings import describe_limit, say_limit
 from wavetrim.service.storage import errors as storage_errors
 
 logger = logging.getLogger(__name__)
@@ -126,26 +125,9 @@ def write_problem(
     return ProblemResponse({**document, **(members or {})}, kind.status, headers)
 
 
-async def answer_error(_request: Request, error: Exception) -> ProblemResponse:
-    """FastAPI's handler of errors in the table."""
-    return describe_error(error)
-
-
-async def answer_validation(request: Request, error: Exception) -> ProblemResponse:
-    """FastAPI's handler of requests that break the schema."""
-    assert isinstance(error, RequestValidationError)
-    if isinstance(error.body, bytes):  # FastAPI parses only bodies whose media type is JSON
-        sent = request.headers.get("content-type", "")
-        return describe_error(errors.ContentRefused("Content-Type", sent, "application/json"))
-    return _describe_invalid(error)
-
-
 async def answer_http(request: Request, error: Exception) -> Response:
     """FastAPI's handler of its own refusals: unknown paths, wrong methods. It answers OPTIONS."""
     assert isinstance(error, HTTPException)
-    cause = error.__cause__
-    if isinstance(cause, REFUSALS):  # of a `JsonRequest`, which FastAPI wraps
-        return describe_error(cause)
     title = _HTTP_TITLES.get(error.status_code, "Request refused")
     kind = ProblemKind(error.status_code, f"http-{error.status_code}", title)
     headers = dict(error.headers or {})
@@ -231,7 +213,7 @@ def _say_broken(detail: dict[str, Any], broken: dict[str, Any]) -> str:
 
 def _describe_broken(detail: dict[str, Any]) -> dict[str, Any]:
     if detail["type"] == "json_invalid":
-        return _describe_no_json(detail)
+        return {"field": "body", "value": "broken", "limit": f"JSON ({detail['msg']})"}
     names = [str(part) for part in detail["loc"]]
     field = to_wire(".".join(names[1:]) or names[0])
     missing = detail["type"] == "missing"
@@ -241,11 +223,3 @@ def _describe_broken(detail: dict[str, Any]) -> dict[str, Any]:
         "value": value,
         "limit": "given" if missing else describe_limit(detail["msg"]),
     }
-
-
-def _describe_no_json(detail: dict[str, Any]) -> dict[str, Any]:
-    """Where a document is not JSON, and the reason, from FastAPI's two members."""
-    reason = detail.get("ctx", {}).get("error", detail["msg"])
-    position = detail["loc"][-1] if detail["loc"] else None
-    where = f" at character {position}" if isinstance(position, int) else ""
-    return {"field": "body", "value": f"broken{where}", "limit": f"JSON ({reason})"}

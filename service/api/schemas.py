@@ -134,27 +134,24 @@ class Problem(BaseModel):
 
 def show_matrix(matrix: Matrix) -> MatrixView:
     """The matrix as it is sent."""
-    return MatrixView(**_show(matrix))
+    return MatrixView(
+        id=matrix.id,
+        shape=matrix.shape,
+        dtype=matrix.dtype,
+        fortran_order=matrix.fortran_order,
+        bytes=matrix.size_bytes,
+        created_at=datetime.fromtimestamp(matrix.created_at, UTC),
+        where="disk" if matrix.on_disk else "memory",
+        state="stored" if matrix.damaged_at is None else "damaged",
+        owner=matrix.owner,
+    )
 
 
 def show_entry(matrix: Matrix, used_by: Sequence[str], now: float) -> MatrixEntry:
     """The matrix as an entry of a list; `now` is in UTC seconds since the epoch."""
     age_seconds = max(0.0, now - matrix.created_at)
-    return MatrixEntry(**_show(matrix), age_seconds=age_seconds, used_by=list(used_by))
-
-
-def _show(matrix: Matrix) -> dict[str, Any]:
-    return {
-        "id": matrix.id,
-        "shape": matrix.shape,
-        "dtype": matrix.dtype,
-        "fortran_order": matrix.fortran_order,
-        "bytes": matrix.size_bytes,
-        "created_at": datetime.fromtimestamp(matrix.created_at, UTC),
-        "where": "disk" if matrix.on_disk else "memory",
-        "state": "stored" if matrix.damaged_at is None else "damaged",
-        "owner": matrix.owner,
-    }
+    shown = show_matrix(matrix).model_dump()
+    return MatrixEntry(**shown, age_seconds=age_seconds, used_by=list(used_by))
 
 
 def show_expected(expected: Expected) -> ExpectedView:

@@ -17,7 +17,6 @@ from wavetrim.client.client import check_api_key
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.cli import display, options
 from wavetrim.service.cli.exits import CommandRefused
-from wavetrim.service.key_file import read_key_file
 
 _KEY_FILE: Final = "WAVETRIM_API_KEY_FILE"
 
@@ -59,6 +58,8 @@ class ServiceOptions:
         key, name, path = self.api_key, "--api-key", os.environ.get(_KEY_FILE)
         try:
             if key is None and path:
+                from wavetrim.service.settings import read_key_file  # it takes long to import
+
                 key, name = read_key_file(Path(path)), _KEY_FILE
         except ValueError as error:
             raise CommandRefused(f"{_KEY_FILE}: {error}") from error

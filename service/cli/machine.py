@@ -99,12 +99,13 @@ def load_settings(kind: Callable[..., _Read], **options: Any) -> _Read:
     """
     from pydantic import ValidationError
 
-    from wavetrim.service.setting_refusal import tell_refused
+    from wavetrim.service.machine_settings import list_refused
 
     try:
         return kind(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
-        raise CommandRefused(f"setting refused: {'; '.join(tell_refused(error))}") from error
+        told = "; ".join(sentence for *_, sentence in list_refused(error))
+        raise CommandRefused(f"setting refused: {told}") from error
 
 
 def check_folder(option: str, folder: Path) -> None:

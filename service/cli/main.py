@@ -123,7 +123,7 @@ def _name_value(error: Exception) -> None:
     """Add the refused value to a message about an option or argument; Typer leaves it out."""
     cause = error.__cause__
     if isinstance(error, typer.BadParameter) and cause is not None and hasattr(cause, "errors"):
-        from wavetrim.service.setting_refusal import describe_limit, say_limit
+        from wavetrim.service.machine_settings import describe_limit, say_limit
 
         value = cause.errors()[0]["input"]
         error.message = f"it is {value!r}{say_limit(describe_limit(error.message), error.message)}"

@@ -119,7 +119,7 @@ class Cluster(Supervisor):
         self.nodes.clear()
         self.on_change()
 
-    def take_other(self, message: Message) -> None:
+    def take_other(self, message: Message, /) -> None:
         """A node has come, or is gone."""
         if message["type"] == "node":
             try:

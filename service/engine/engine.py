@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from wavetrim.cpu.threads import count_default_threads
@@ -26,28 +26,22 @@ class Engine(Supervisor):
     Args:
         settings: Where the kernels are cached, which devices are used, and how much of them.
         watch: How patiently it is watched.
-        on_restart: Called whenever the process is started again.
 
     Attributes:
         id: Its name among the engines.
+        devices: The GPUs that it reported at its last start.
+        cpu_threads: Threads of its CPU path; None before its first start.
         profiles: What products are planned with; before the first start, this machine's CPU.
         readings: Memory, clocks, temperature and power of its GPUs, as last reported.
         residents: What stays on each GPU (`ResidentOperands.describe`), as last reported.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        watch: Watch | None = None,
-        on_restart: Callable[[], None] = lambda: None,
-    ) -> None:
-        super().__init__(
-            "wavetrim.scheduler.engine", name="the engine", watch=watch, on_restart=on_restart
-        )
+    def __init__(self, settings: Settings, *, watch: Watch | None = None) -> None:
+        super().__init__("wavetrim.scheduler.engine", name="the engine", watch=watch)
         self.id = "here"
         self._settings = settings
-        self._devices: tuple[DeviceInfo, ...] = ()
+        self.devices: tuple[DeviceInfo, ...] = ()
+        self.cpu_threads: int | None = None
         self.profiles = ProfileProvider(
             directory=settings.profile_dir,
             devices=(),
@@ -72,47 +66,48 @@ class Engine(Supervisor):
         return None
 
     @property
-    def devices(self) -> tuple[DeviceInfo, ...]:
-        """The GPUs that the engine reported at its last start."""
-        return self._devices
-
-    @property
     def no_gpu_reason(self) -> str | None:
         """Why the engine has no GPU; None if it has one, or before its first start."""
         if self._without_devices:
             return self.degraded
         return self._hello.get("no_gpu_reason")
 
-    @property
-    def cpu_threads(self) -> int | None:
-        """Threads of its CPU path; None before its first start."""
-        return self._hello.get("cpu_threads")
-
     def list_arguments(self, failed_starts: int, /) -> list[str]:
         """The engine's command line; without its GPUs when it has not started with them."""
         self._without_devices = failed_starts >= _STARTS_WITH_DEVICES
         if self._without_devices:
             logger.error("the engine does not start with its GPUs: it is started without them")
-        return list_arguments(self._settings, use_devices=not self._without_devices)
+        settings = self._settings
+        options = {
+            "--cache-dir": settings.kernel_cache_dir,
+            "--profile-dir": settings.profile_dir,
+            "--gpu-memory-bytes": settings.gpu_memory_bytes and int(settings.gpu_memory_bytes),
+            "--cpu-threads": settings.cpu_threads,
+            "--stall-seconds": settings.stall_seconds,
+            "--device": "none" if self._without_devices else settings.devices,
+        }
+        given = [(name, str(value)) for name, value in options.items() if value is not None]
+        return [word for option in given for word in option]
 
     def learn(self, hello: Message, /) -> None:
         """Keep what the process says of the machine: from now on plans are made for it."""
         self._loop = asyncio.get_running_loop()
         profile = read_profile(hello["profile"])
-        self._devices = tuple(
+        self.devices = tuple(
             DeviceInfo(**{**info, "compute_capability": tuple(info["compute_capability"])})
             for info in hello["devices"]
         )
+        self.cpu_threads = hello["cpu_threads"]
         self._most_devices = max(self._most_devices, len(self.devices))
         self.profiles = ProfileProvider(
             directory=self._settings.profile_dir,
-            devices=self._devices,
+            devices=self.devices,
             cpu_threads=hello["cpu_threads"],
             measure_cpu=lambda: profile.cpu,
         )
         logger.info("plans are made for %s", profile.device)
 
-    def take_other(self, message: Message) -> None:
+    def take_other(self, message: Message, /) -> None:
         """Keep what it tells of its GPUs, and of its runs."""
         corrections = message.get("corrections", {}).items()
         self.profiles.corrections.adopt({kind: Factor(*one) for kind, one in corrections})
@@ -128,21 +123,3 @@ class Engine(Supervisor):
         if self.devices and self._loop is not None:
             message = {"type": "forget", "matrix": matrix_id}
             self._loop.call_soon_threadsafe(self.send, message)
-
-
-def list_arguments(settings: Settings, *, use_devices: bool = True) -> list[str]:
-    """The engine's command line, but for the sockets' descriptors."""
-    arguments = [
-        "--cache-dir", str(settings.kernel_cache_dir), "--profile-dir", str(settings.profile_dir),
-    ]  # fmt: skip
-    device = settings.devices if use_devices else "none"
-    options = {
-        "--gpu-memory-bytes": settings.gpu_memory_bytes and int(settings.gpu_memory_bytes),
-        "--cpu-threads": settings.cpu_threads,
-        "--stall-seconds": settings.stall_seconds,
-        "--device": device,
-    }
-    for name, value in options.items():
-        if value is not None:
-            arguments += [name, str(value)]
-    return arguments

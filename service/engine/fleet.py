@@ -1,33 +1,13 @@
 """All engines that there are: that of this machine, and those of a cluster's nodes."""
 
-from collections.abc import Callable
-from typing import Protocol
+from typing import TypeAlias
 
-from wavetrim.scheduler.engine.messages import Message
 from wavetrim.service.engine.cluster import Cluster, ClusterNode
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.supervisor import Supervisor
 
-
-class AnyEngine(Protocol):
-    """What computes products, here or on a node."""
-
-    @property
-    def id(self) -> str:
-        """Its name among the engines."""
-
-    @property
-    def ready(self) -> bool:
-        """True while it takes runs."""
-
-    def start_run(self, message: Message, take: Callable[[Message], None]) -> None:
-        """Have one product computed; `take` receives the messages about it."""
-
-    def cancel(self, job_id: str) -> None:
-        """Ask it to stop a run."""
-
-    async def restart(self, reason: str) -> None:
-        """End it by force; another one is started."""
+AnyEngine: TypeAlias = Engine | ClusterNode
+"""What computes products, here or on a node."""
 
 
 class Fleet:

@@ -1,7 +1,8 @@
 """The arena's slabs, and the processes that map them and page-lock them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from wavetrim.service.engine.supervisor import Supervisor
 from wavetrim.service.storage.arena.arena import Arena
@@ -17,81 +18,67 @@ class SharedSlabs:
     Args:
         arena: Has the slabs.
         processes: Get their descriptors; the first is the engine, which page-locks them.
+        on_ready: Called when a process takes runs and was sent all slabs.
     """
 
-    def __init__(self, arena: Arena, processes: Sequence[Supervisor]) -> None:
-        self._arena = arena
-        self._members = [_Member(arena, process) for process in processes]
-        self._engine = self._members[0]
-        self._engine.process.on_slab = self._take
+    def __init__(
+        self, arena: Arena, processes: Sequence[Supervisor], on_ready: Callable[[], None]
+    ) -> None:
+        self._supply = arena.supply
+        self._engine = processes[0]
+        self._on_ready = on_ready
+        self._sent: dict[Supervisor, set[int]] = {process: set() for process in processes}
+        self._leaving: dict[tuple[Supervisor, int], asyncio.Future[None]] = {}
         arena.supply.on_made = self._share
         arena.supply.on_leaving = self._withdraw
+        for process in processes:
+            process.on_ready = partial(self._greet, process)
+            process.on_gone = partial(self._forget, process)
+            process.on_slab = partial(self._take, process)
 
-    def share_all(self, process: Supervisor) -> None:
+    def _greet(self, process: Supervisor) -> None:
         """Send all slabs to a process that has just become ready."""
-        member = self._find(process)
-        for slab in self._arena.supply.shared:
-            member.share(slab)
-
-    def forget(self, process: Supervisor) -> None:
-        """A process is gone, and what it had mapped and locked with it."""
-        member = self._find(process)
-        member.forget()
-        if member is self._engine:
-            for slab in self._arena.supply.shared:
-                slab.locked = False
-
-    def _find(self, process: Supervisor) -> "_Member":
-        return next(member for member in self._members if member.process is process)
+        for slab in self._supply.shared:
+            self._send(process, slab)
+        self._on_ready()
 
     def _share(self, slab: Slab) -> None:
-        for member in self._members:
-            member.share(slab)
+        for process in self._sent:
+            self._send(process, slab)
+
+    def _send(self, process: Supervisor, slab: Slab) -> None:
+        if process.ready:
+            self._sent[process].add(slab.id)
+            message = {"type": "slab", "slab": slab.id, "size_bytes": slab.size_bytes}
+            process.send(message, files=(slab.fd,))
+
+    def _forget(self, process: Supervisor) -> None:
+        """A process is gone, and what it had mapped and locked with it."""
+        for slab_id in tuple(self._sent[process]):
+            self._let_go(process, slab_id)
+        if process is self._engine:
+            for slab in self._supply.shared:
+                slab.locked = False
 
     async def _withdraw(self, slab: Slab) -> None:
         """Return when every process has said that it let go of the slab, or is gone."""
-        for member in self._members:
-            await member.withdraw(slab)
+        loop = asyncio.get_running_loop()
+        for process, sent in self._sent.items():
+            if slab.id in sent:
+                gone = self._leaving.setdefault((process, slab.id), loop.create_future())
+                process.send({"type": "drop", "slab": slab.id})
+                await asyncio.shield(gone)
 
-    def _take(self, kind: str, slab_id: int) -> None:
+    def _take(self, process: Supervisor, kind: str, slab_id: int) -> None:
         if kind == "dropped":
-            self._engine.let_go(slab_id)
+            self._let_go(process, slab_id)
             return
-        for slab in self._arena.supply.shared:
+        for slab in self._supply.shared:
             if slab.id == slab_id:
                 slab.locked = True
 
-
-class _Member:
-    """One process, and the slabs that it was sent."""
-
-    def __init__(self, arena: Arena, process: Supervisor) -> None:
-        self._arena = arena
-        self.process = process
-        self._told: set[int] = set()
-        self._leaving: dict[int, asyncio.Future[None]] = {}
-        process.on_slab = lambda _kind, slab_id: self.let_go(slab_id)
-
-    def share(self, slab: Slab) -> None:
-        if self.process.ready:
-            self._told.add(slab.id)
-            message = {"type": "slab", "slab": slab.id, "size_bytes": slab.size_bytes}
-            self.process.send(message, files=(slab.fd,))
-
-    def forget(self) -> None:
-        self._told.clear()
-        for slab_id in tuple(self._leaving):
-            self.let_go(slab_id)
-
-    async def withdraw(self, slab: Slab) -> None:
-        if slab.id not in self._told:
-            return
-        gone = self._leaving.setdefault(slab.id, asyncio.get_running_loop().create_future())
-        self.process.send({"type": "drop", "slab": slab.id})
-        await asyncio.shield(gone)
-
-    def let_go(self, slab_id: int) -> None:
-        self._told.discard(slab_id)
-        waiting = self._leaving.pop(slab_id, None)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(None)
+    def _let_go(self, process: Supervisor, slab_id: int) -> None:
+        self._sent[process].discard(slab_id)
+        gone = self._leaving.pop((process, slab_id), None)
+        if gone is not None and not gone.done():
+            gone.set_result(None)

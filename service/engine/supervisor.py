@@ -38,14 +38,6 @@ class Watch:
     stop_seconds: float = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A product that the process was given: its number, which tells its tries apart."""
-
-    number: int
-    take: Callable[[Message], None]
-
-
 class Supervisor(ABC):
     """Starts, watches and restarts a process, and hands it products.
 
@@ -56,9 +48,9 @@ class Supervisor(ABC):
         name: What it is called in the log.
         environment: What it finds in its environment besides the service's.
         watch: How patiently it is watched.
-        on_restart: Called whenever the process is started again.
 
     Attributes:
+        on_restart: Called whenever the process is started again.
         on_ready: Called when a process takes runs.
         on_gone: Called when a process is gone, after each of its runs has had its final message.
         on_slab: Called with "locked" or "dropped" and a slab's id when the process says so.
@@ -73,13 +65,12 @@ class Supervisor(ABC):
         name: str,
         environment: Mapping[str, str] | None = None,
         watch: Watch | None = None,
-        on_restart: Callable[[], None] = lambda: None,
     ) -> None:
         self._module = module
         self._name = name
         self._environment = environment or {}
         self._watch = watch or Watch()
-        self._on_restart = on_restart
+        self.on_restart: Callable[[], None] = lambda: None
         self.on_ready: Callable[[], None] = lambda: None
         self.on_gone: Callable[[], None] = lambda: None
         self.on_slab: Callable[[str, int], None] = lambda _kind, _slab: None
@@ -89,7 +80,8 @@ class Supervisor(ABC):
         self._gone = asyncio.Event()
         self._gone.set()
         self._greeted = asyncio.Event()
-        self._runs: dict[str, _Run] = {}
+        # By job: a number, as it may be tried again, and what takes its messages.
+        self._runs: dict[str, tuple[int, Callable[[Message], None]]] = {}
         self._begun_runs = 0
         self._reason: str | None = None
         self._heard = 0.0
@@ -110,13 +102,13 @@ class Supervisor(ABC):
             ProfileError, KeyError, TypeError: It cannot be read.
         """
 
+    @abstractmethod
     def forget(self) -> None:
         """The process is gone: what it said no longer holds."""
-        logger.debug("%s is gone", self._name)
 
-    def take_other(self, message: Message) -> None:
+    @abstractmethod
+    def take_other(self, _message: Message, /) -> None:
         """Handle a message that is about no run."""
-        logger.debug("%s says %s", self._name, message["type"])
 
     @property
     def pid(self) -> int | None:
@@ -149,7 +141,7 @@ class Supervisor(ABC):
         """
         assert self._process is not None, "runs are started while the process is ready"
         self._begun_runs += 1
-        self._runs[message["job"]] = _Run(self._begun_runs, take)
+        self._runs[message["job"]] = self._begun_runs, take
         self._process.send({**message, "number": self._begun_runs})
 
     def send(self, message: Message, files: Sequence[int] = ()) -> None:
@@ -159,9 +151,9 @@ class Supervisor(ABC):
 
     def cancel(self, job_id: str) -> None:
         """Ask the process to stop a run; its final message follows, and may still be success."""
-        run = self._runs.get(job_id)
-        if self._process is not None and run is not None:
-            self._process.control({"type": "cancel", "job": job_id, "number": run.number})
+        if self._process is not None and job_id in self._runs:
+            number, _ = self._runs[job_id]
+            self._process.control({"type": "cancel", "job": job_id, "number": number})
 
     async def restart(self, reason: str) -> None:
         """Kill the process and wait until it is gone; a new one is started."""
@@ -193,22 +185,21 @@ class Supervisor(ABC):
             await asyncio.sleep(delay_seconds)
             delay_seconds = min(2 * delay_seconds, _MAX_DELAY_SECONDS)
             self.restarts += 1
-            self._on_restart()
+            self.on_restart()
 
     async def _run_process(self, failed_starts: int) -> bool:
         """Run the process once, from its start to its end; returns whether it was ready."""
-        self._reason = None
-        self._proved = was_ready = False
+        self._reason, self._proved = None, False
         self._greeted.clear()
+        arguments = self.list_arguments(failed_starts)
         try:
-            arguments = self.list_arguments(failed_starts)
             process = self._process = await EngineProcess.launch(
                 self._module, arguments, self._take, self._environment
             )
-            self._gone.clear()
         except OSError:
             logger.exception("%s cannot be started", self._name)
             return False
+        self._gone.clear()
         try:
             was_ready = await self._greet(process)
             if was_ready:
@@ -220,27 +211,24 @@ class Supervisor(ABC):
             await process.end(self._watch.stop_seconds)
             self._end_runs("the service stops")
             raise
-        reason = self._reason or _explain_status(status)
+        end = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
+        reason = self._reason or end
         logger.error("%s (pid %d) ended: %s", self._name, process.pid, reason)
         self._end_runs(reason)
         return was_ready
 
     async def _greet(self, process: EngineProcess) -> bool:
         """Wait for the process to say that it is ready."""
-        closed = asyncio.create_task(process.closed.wait())
-        greeted = asyncio.create_task(self._greeted.wait())
+        waiting = [asyncio.create_task(one.wait()) for one in (process.closed, self._greeted)]
         try:
-            await asyncio.wait(
-                {closed, greeted},
-                timeout=self._watch.start_seconds,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
+            seconds, first = self._watch.start_seconds, asyncio.FIRST_COMPLETED
+            await asyncio.wait(waiting, timeout=seconds, return_when=first)
         finally:
-            closed.cancel()
-            greeted.cancel()
+            for task in waiting:
+                task.cancel()
         if not self._greeted.is_set():
             if not process.closed.is_set():
-                self._reason = f"not ready within {self._watch.start_seconds:g} s"
+                self._reason = f"not ready within {seconds:g} s"
             return False
         try:
             self.learn(self._hello)
@@ -268,8 +256,8 @@ class Supervisor(ABC):
             self.take_other(message)
 
     def _take_run_message(self, message: Message) -> None:
-        run = self._runs.get(message["job"])
-        if self.state == "stopping" or run is None:
+        _, take = self._runs.get(message["job"], (0, None))
+        if self.state == "stopping" or take is None:
             return  # when the service stops, runs end once the process is gone: see `_end_runs`
         if message["type"] == "succeeded":
             self._proved = True
@@ -277,7 +265,7 @@ class Supervisor(ABC):
             self._ready.clear()  # the process is about to end itself
         if message["type"] in FINAL_TYPES:
             del self._runs[message["job"]]
-        run.take(message)
+        take(message)
 
     async def _watch_process(self, process: EngineProcess) -> None:
         """Ping the process until it ends; end it when it falls silent."""
@@ -302,13 +290,10 @@ class Supervisor(ABC):
         self._process = None
         self._ready.clear()
         self._gone.set()
-        text = f"{self._name} ended: {reason}"
-        failure = {"type": "failed", "kind": "engine", "message": text}
+        message = f"{self._name} ended: {reason}"
+        failure = {"type": "failed", "kind": "engine", "message": message, "retryable": True}
         runs, self._runs = self._runs, {}
-        for job_id, run in runs.items():
-            run.take({**failure, "retryable": True, "poisoned": False, "job": job_id})
+        for job_id, (_, take) in runs.items():
+            take({**failure, "job": job_id})
+        self.forget()
         self.on_gone()
-
-
-def _explain_status(status: int) -> str:
-    return f"killed by signal {-status}" if status < 0 else f"exit status {status}"

@@ -24,7 +24,7 @@ from wavetrim.service.jobs.live import JobParts, LiveJob
 from wavetrim.service.jobs.operands import Operands
 from wavetrim.service.jobs.posting import Posting
 from wavetrim.service.jobs.run import Runner
-from wavetrim.service.telemetry.trace import trace_parent
+from wavetrim.service.telemetry.logs import trace_parent
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)

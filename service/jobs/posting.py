@@ -27,7 +27,7 @@ from wavetrim.service.jobs.request import JobOperand, JobRequest, make_product
 from wavetrim.service.jobs.table.changes import find_key
 from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.storage.matrices.matrix import Matrix
-from wavetrim.service.telemetry.trace import trace_parent
+from wavetrim.service.telemetry.logs import trace_parent
 from wavetrim.service.tenants.tenant import Tenant
 from wavetrim.service.threads import run_to_end
 

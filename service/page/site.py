@@ -5,10 +5,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from fastapi import APIRouter
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Mount
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -62,34 +62,23 @@ class PageFiles(StaticFiles):
         return response
 
 
-def list_files() -> list[Mount]:
-    """Where the pages' files are: scripts and styles, and the sources of the kernels."""
-    return [
-        Mount("/page/cuda", PageFiles(KERNEL_SOURCES, _SOURCES), name="cuda"),
-        Mount("/page", PageFiles(FOLDER, _TYPES), name="page"),
-    ]
-
-
-def make_router(*, docs: bool) -> APIRouter:
-    """The routes of the pages, which anybody may read who reaches the service.
+def list_routes(*, docs: bool) -> list[BaseRoute]:
+    """The routes of the pages and their files, which anybody may read who reaches the service.
 
     Args:
         docs: Whether there is a description of the HTTP API at /docs.
     """
-    router = APIRouter(include_in_schema=False)
 
-    @router.get("/")
-    async def show_explorer() -> Response:
+    async def show_explorer(_request: Request) -> Response:
         page = _read_page("index.html")
         return _answer(page if docs else page.replace('data-docs="on"', ""), EXPLORER_POLICY)
 
-    if docs:
+    async def show_docs(_request: Request) -> Response:
+        return _answer(_read_page("docs.html"), DOCS_POLICY)
 
-        @router.get("/docs")
-        async def show_docs() -> Response:
-            return _answer(_read_page("docs.html"), DOCS_POLICY)
-
-    return router
+    pages = [Route("/", show_explorer), *([Route("/docs", show_docs)] if docs else [])]
+    files = PageFiles(KERNEL_SOURCES, _SOURCES), PageFiles(FOLDER, _TYPES)
+    return [*pages, Mount("/page/cuda", files[0], name="cuda"), Mount("/page", files[1])]
 
 
 def _answer(page: str, policy: str) -> Response:

@@ -7,7 +7,7 @@ import gc
 import logging
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Final, cast
 
@@ -15,12 +15,12 @@ import typer
 import uvicorn
 from fastapi import FastAPI
 
-from wavetrim.service.api.wire.connection import LINGERING_CONNECTIONS, make_protocol
-from wavetrim.service.api.wire.refusal import CLOSED, HEAD_SECONDS, Refusals, WireLimits
-from wavetrim.service.parts import Frame, Parts
+from wavetrim.service.api.wire.connection import LINGERING_CONNECTIONS, WireProtocol
+from wavetrim.service.api.wire.refusal import CLOSED, HEAD_SECONDS, WireLimits
+from wavetrim.service.parts import Parts
 from wavetrim.service.server.listening import Listeners
 from wavetrim.service.server.tls_server import TlsServer
-from wavetrim.service.unix_socket import BACKLOG
+from wavetrim.service.server.unix_socket import BACKLOG
 
 logger = logging.getLogger(__name__)
 
@@ -52,18 +52,10 @@ class ForegroundServer(uvicorn.Server):
         signals: Sequence[signal.Signals],
         timeout_graceful_shutdown: int,
     ) -> None:
-        frame: Frame = app.state.parts
-        descriptors = frame.descriptors
-        refusals = Refusals(frame.metrics.record_wire_refusal)
-        limits = WireLimits(
-            connections=descriptors.connections,
-            count_missing=lambda: descriptors.missing,
-            note_refusal=refusals.note,
-        )
+        parts: Parts = app.state.parts
         config = uvicorn.Config(
             app,
             loop="uvloop",
-            http=make_protocol(limits),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -75,12 +67,13 @@ class ForegroundServer(uvicorn.Server):
             timeout_graceful_shutdown=timeout_graceful_shutdown,
         )
         super().__init__(config)
-        descriptors.count_connections = lambda: len(self.server_state.connections)
-        self._refusals = refusals
+        parts.descriptors.count_connections = lambda: len(self.server_state.connections)
+        count = parts.metrics.record_wire_refusal
+        self._limits = WireLimits(descriptors=parts.descriptors, count=count)
         self._app = app
-        self._frame = frame
+        self._parts = parts
         self._listeners = listeners
-        self._parts = contextlib.AsyncExitStack()
+        self._running = contextlib.AsyncExitStack()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._drain: asyncio.Task[None] | None = None
         self._ends = signals
@@ -94,7 +87,7 @@ class ForegroundServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, listen, and say where."""
         self._loop = asyncio.get_running_loop()
-        await self._parts.enter_async_context(self._app.router.lifespan_context(self._app))
+        await self._running.enter_async_context(self._app.router.lifespan_context(self._app))
         await super().startup(sockets)
         await self._accept()
         _collect_less()
@@ -103,7 +96,7 @@ class ForegroundServer(uvicorn.Server):
 
     def _announce(self, words: str) -> None:
         """Print a line on standard output; if the log is JSON, log it instead."""
-        if self._frame.settings.log_format == "json":
+        if self._parts.settings.log_format == "json":
             logger.info(words)
         else:
             typer.echo(words)
@@ -111,7 +104,7 @@ class ForegroundServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let open connections end, then stop the application."""
         await super().shutdown(sockets)
-        await self._parts.aclose()
+        await self._running.aclose()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -131,7 +124,7 @@ class ForegroundServer(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._begin_drain)
         else:
             if not self.started and self._loop is not None:
-                self._loop.call_soon_threadsafe(self._frame.given_up.set)
+                self._loop.call_soon_threadsafe(self._parts.given_up.set)
             self.should_exit = True
             self.force_exit = self._signals > 2
 
@@ -140,9 +133,8 @@ class ForegroundServer(uvicorn.Server):
         loop = asyncio.get_running_loop()
 
         def make_connection() -> asyncio.Protocol:
-            make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
-            return make(
-                config=self.config, server_state=self.server_state, app_state={}, _loop=loop
+            return WireProtocol(
+                self.config, self.server_state, app_state={}, _loop=loop, limits=self._limits
             )
 
         # Without the backlog asyncio would listen again, with a backlog of 100.
@@ -153,10 +145,9 @@ class ForegroundServer(uvicorn.Server):
                 tls,
                 make_connection,
                 has_place=self._has_place,
-                on_refused=lambda: self._refusals.note(CLOSED, "too many connections"),
+                on_refused=lambda: self._limits.note_refusal(CLOSED, "too many connections"),
                 seconds=HEAD_SECONDS,
             )
-            server.start()
             self.servers.append(cast("asyncio.Server", server))
         elif tcp is not None:
             self.servers.append(
@@ -169,7 +160,7 @@ class ForegroundServer(uvicorn.Server):
 
     def _has_place(self, shaking: int) -> bool:
         """Whether one more connection may shake hands: a few too many, to send them a refusal."""
-        descriptors = self._frame.descriptors
+        descriptors = self._parts.descriptors
         taken = descriptors.count_connections() + descriptors.missing + shaking
         return taken < descriptors.connections + LINGERING_CONNECTIONS
 
@@ -177,8 +168,7 @@ class ForegroundServer(uvicorn.Server):
         self._drain = asyncio.create_task(self._drain_then_exit())
 
     async def _drain_then_exit(self) -> None:
-        parts: Parts = self._app.state.parts
-        await parts.dispatcher.drain(parts.settings.drain_seconds)
+        await self._parts.dispatcher.drain(self._parts.settings.drain_seconds)
         self.should_exit = True
 
 

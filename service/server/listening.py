@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wavetrim.service.errors import ServiceError, SettingRefused
+from wavetrim.service.server.unix_socket import BACKLOG, claim_socket
 from wavetrim.service.settings import Settings
-from wavetrim.service.unix_socket import BACKLOG, claim_socket
 
 
 class CannotListen(ServiceError):

@@ -50,23 +50,17 @@ class TlsServer:
         self._on_refused = on_refused
         self._seconds = seconds
         self._shaking: set[asyncio.Task[None]] = set()
-        self._accepting: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to accept."""
-        self._listener.setblocking(False)
+        listener.setblocking(False)
         self._accepting = asyncio.create_task(self._accept(), name="tls-accept")
 
     def close(self) -> None:
         """Accept no more, and break off handshakes."""
         for task in (self._accepting, *self._shaking):
-            if task is not None:
-                task.cancel()
+            task.cancel()
 
     async def wait_closed(self) -> None:
         """Wait until accepting has stopped, and close the listener."""
-        tasks = [task for task in (self._accepting, *self._shaking) if task is not None]
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(self._accepting, *self._shaking, return_exceptions=True)
         self._listener.close()
 
     async def _accept(self) -> None:

@@ -1,5 +1,5 @@
 """Telemetry: log, metrics and traces.
 
-`trace` has the trace that a request belongs to; `logs` writes its id into every line, `traces`
-makes spans in it, with OpenTelemetry. `metrics` has counters, `gauges` values of the moment.
+`logs` writes the ids of a request and of its trace into every line, `traces` makes spans in that
+trace, with OpenTelemetry. `metrics` has the counters.
 """

@@ -14,10 +14,14 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from wavetrim.service.telemetry.trace import find_trace_id
-
 request_id: Final[ContextVar[str]] = ContextVar("request_id", default="-")
 """Id of the request that is being answered."""
+
+trace_parent: Final[ContextVar[str | None]] = ContextVar("trace_parent", default=None)
+"""The `traceparent` of the request that is being answered, or of the job that runs: W3C's Trace
+Context of its caller."""
+
+_TRACE_PARENT: Final = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
 
@@ -31,6 +35,17 @@ FIELDS: Final = "fields"
 def take_request_id(sent: str) -> str:
     """The id that a caller has sent, if it is valid, else a new one."""
     return sent if _REQUEST_ID.fullmatch(sent) else secrets.token_hex(16)
+
+
+def read_trace_parent(header: str) -> str | None:
+    """A `traceparent` header of version 00; None if it breaks the grammar, as an empty one does."""
+    return header if _TRACE_PARENT.fullmatch(header) else None
+
+
+def find_trace_id() -> str | None:
+    """The id of the current trace; None if there is none."""
+    parent = trace_parent.get()
+    return None if parent is None else parent[3:35]
 
 
 class TextFormatter(logging.Formatter):

@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any, Final
 
 from prometheus_client import (
@@ -10,11 +11,11 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    Metric,
     ProcessCollector,
     generate_latest,
 )
 
-from wavetrim.service.telemetry.gauges import Gauges
 from wavetrim.service.version import find_version
 
 PARTS: Final = ("kernel", "transfer", "gpu", "cpu", "total")
@@ -32,7 +33,7 @@ class Metrics:
     """The counters of one service. They have a registry of their own, so services can coexist.
 
     Attributes:
-        gauges: Metrics that are set when they are read.
+        known: The last values of gauges that cannot always be read (`api/machine/metrics`).
         engine_pid: Finds the engine's process id, None while there is none.
         jobs_finished: Jobs that this service has finished, by `state`.
         seconds_by_part: Measured seconds of succeeded jobs, by `part`.
@@ -50,7 +51,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        self.gauges = Gauges(registry)
+        self.known: dict[str, float] = {}
         self.engine_pid: Callable[[], int | None] = lambda: None
 
         def count(name: str, words: str, *labels: str) -> Counter:
@@ -179,6 +180,7 @@ class Metrics:
         """Counts a refusal before the application."""
         self.wire_refusals.labels(status).inc()
 
-    def render(self) -> bytes:
-        """All counters in Prometheus's text format."""
-        return generate_latest(self.registry)
+    def render(self, gauges: Sequence[Metric] = ()) -> bytes:
+        """All counters, and gauges as they are now, in Prometheus's text format."""
+        listed = SimpleNamespace(collect=lambda: gauges)
+        return bytes(generate_latest(self.registry) + generate_latest(listed))

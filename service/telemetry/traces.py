@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from wavetrim.service.jobs.job import Job
-from wavetrim.service.telemetry.trace import read_trace_parent
+from wavetrim.service.telemetry.logs import read_trace_parent
 from wavetrim.service.version import find_version
 
 _PHASES: Final = {"copy": "transfer_seconds", "kernel": "kernel_seconds", "cpu": "cpu_seconds"}

@@ -151,7 +151,7 @@ def parse_jwks(content: bytes) -> tuple[IssuerKey, ...]:
 def _read_key(document: Any) -> IssuerKey | None:
     """A key; None if it cannot verify tokens."""
     algorithms = _find_algorithms(document) if _is_for_verifying(document) else frozenset()
-    public = _load(document) if algorithms else None
+    public = _load(document, min(algorithms)) if algorithms else None
     if public is None:
         return None
     return IssuerKey(document.get("kid"), algorithms, json.dumps(document, sort_keys=True), public)
@@ -185,18 +185,13 @@ def _find_algorithms(document: dict[str, Any]) -> frozenset[str]:
     return algorithms & {str(document["alg"])} if "alg" in document else algorithms
 
 
-def _load(document: dict[str, Any]) -> Any:
+def _load(document: dict[str, Any], algorithm: str) -> Any:
     """The key as an object for PyJWT; None if it cannot be read, or is too short."""
-    from jwt import algorithms
+    from jwt import PyJWK
     from jwt.exceptions import PyJWTError
 
-    readers = {
-        "RSA": algorithms.RSAAlgorithm.from_jwk,
-        "EC": algorithms.ECAlgorithm.from_jwk,
-        "OKP": algorithms.OKPAlgorithm.from_jwk,
-    }
     try:
-        public: Any = readers[document["kty"]](document)
+        public: Any = PyJWK(document, algorithm).key
     except (PyJWTError, ValueError, TypeError, KeyError) as error:
         logger.warning("key %r of the issuer cannot be read: %s", document.get("kid"), error)
         return None

@@ -28,7 +28,6 @@ class KeyRing:
     def __init__(self) -> None:
         self._keys: Mapping[str, ApiKey] = {}
         self.empty = True
-        self._task: asyncio.Task[None] | None = None
 
     def find(self, secret: bytes) -> ApiKey | None:
         """The key, revoked or not; None if there is none."""
@@ -40,18 +39,8 @@ class KeyRing:
         self._keys = {key.digest_sha256: key for key in list_keys(database)}
         self.empty = not self._keys
 
-    def start(self, database: Engine) -> None:
-        """Begin to read the keys regularly."""
-        self._task = asyncio.create_task(self._watch(database), name="key-ring")
-
-    async def stop(self) -> None:
-        """End, once a running read is done."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
-            self._task = None
-
-    async def _watch(self, database: Engine) -> None:
+    async def watch(self, database: Engine) -> None:
+        """Reads the keys again and again, until it is cancelled."""
         while True:
             await asyncio.sleep(PERIOD_SECONDS)
             try:

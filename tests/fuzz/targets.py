@@ -11,6 +11,7 @@ import json
 import warnings
 
 import numpy as np
+from starlette.requests import Request
 
 from tests.fuzz.fault import Fault
 from wavetrim.scheduler.engine.messages import (
@@ -19,14 +20,14 @@ from wavetrim.scheduler.engine.messages import (
     decode_message,
     encode_message,
 )
-from wavetrim.service.api.calls import read_query
+from wavetrim.service.api.calls import read_model, read_query
 from wavetrim.service.api.checks import check_host, check_idempotency
 from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.matrices.download import parse_range
 from wavetrim.service.api.matrices.matrices import StoreQuery
 from wavetrim.service.api.problem_kinds import REFUSALS
 from wavetrim.service.api.problems import describe_error
-from wavetrim.service.api.products.leased_matmul import read_product
+from wavetrim.service.api.products.leased_matmul import LeasedProduct
 from wavetrim.service.api.products.matmul import NAMES, MatmulQuery
 from wavetrim.service.api.products.plan import PlanQuery
 from wavetrim.service.api.v2.request import read_request
@@ -123,7 +124,7 @@ async def _read_files(data, names):
         body = chunks.pop(0) if chunks else b""
         return {"type": "http.request", "body": body, "more_body": bool(chunks)}
 
-    body = BodyReader({"type": "http", "headers": []}, receive, media_types=())
+    body = BodyReader(Request({"type": "http", "headers": []}, receive), media_types=())
     files = []
     for name in names:
         header = await body.read_header(name)
@@ -193,7 +194,7 @@ _FIELDS = (
     lambda data: read_query(MatmulQuery, data).options,
     lambda data: read_query(PlanQuery, data).options,
     lambda data: read_query(StoreQuery, data),
-    lambda data: read_product(data).options,
+    lambda data: read_model(LeasedProduct, data).options,
 )
 
 

@@ -85,7 +85,7 @@ def make_parts(folder: Path, *, watch: Watch | None = None, **settings: Any) -> 
     )
     jobs = JobStore(database, commits)
     metrics = Metrics()
-    engine = Engine(chosen, watch=watch, on_restart=metrics.engine_restarts.inc)
+    engine = Engine(chosen, watch=watch)
     plans = Plans(engine)
     engines = EngineQueue(Fleet(engine), plans, chosen.job_timeout_seconds)
     engine.on_ready = engines.advance

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Response
 
-from wavetrim.service.api.calls import BodyRoute, Call
+from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.checks import find_tenant
 from wavetrim.service.api.jobs.job_schemas import show_job
 from wavetrim.service.api.jobs.jobs import JobId
@@ -26,7 +26,7 @@ from wavetrim.service.jobs.estimate import Expected
 from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.news import Listener
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=BodyRoute)
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=CallRoute)
 
 STREAM_SECONDS: Final = 300.0
 """Longest stream; chosen."""

@@ -7,8 +7,8 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field, TypeAdapter
 
-from wavetrim.service.api.calls import BodyRoute, Call, CallRoute, check_fields
-from wavetrim.service.api.checks import check_idempotency, read_media_type
+from wavetrim.service.api.calls import JSON, Call, CallRoute, check_fields, make_answer, read_model
+from wavetrim.service.api.checks import check_idempotency
 from wavetrim.service.api.jobs.job_schemas import (
     CancelledView,
     JobChange,
@@ -21,18 +21,18 @@ from wavetrim.service.api.matrices.download import send_matrix
 from wavetrim.service.api.openapi import (
     describe_download,
     describe_headers,
+    describe_json_body,
     describe_request_headers,
     list_refusals,
     refer,
 )
-from wavetrim.service.errors import ContentRefused, Draining
+from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.errors import ResultMissing
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.request import MOST_LABELS, JobRequest, Label
 from wavetrim.service.threads import run_to_end
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=CallRoute)
-body_router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=BodyRoute)
 
 JobId = Annotated[
     str, Path(description="Id of the job.", examples=["0b8d3a6f5c2e4f1d9a7b6c5d4e3f2a1b"])
@@ -64,7 +64,6 @@ class JobQuery(BaseModel):
     )
 
 
-_JSON: Final = "application/json"
 _LOCATION: Final = {"headers": describe_headers("Location")}
 
 _JOB_SCHEMA: Final = refer(JobRequest)["schema"]
@@ -74,7 +73,7 @@ _LIST_SCHEMA: Final = {
 }  # fmt: skip
 
 
-@body_router.post(
+@router.post(
     "",
     status_code=202,
     response_model=JobView | list[JobView],
@@ -91,27 +90,23 @@ _LIST_SCHEMA: Final = {
         "parameters": describe_request_headers("Idempotency-Key"),
         "requestBody": {
             "required": True,
-            "content": {"application/json": {"schema": {"anyOf": [_JOB_SCHEMA, _LIST_SCHEMA]}}},
+            "content": {JSON: {"schema": {"anyOf": [_JOB_SCHEMA, _LIST_SCHEMA]}}},
         },
     },
 )
-async def create_job(call: Call) -> None:
+async def create_job(call: Call) -> Response:
     """Post a product: alpha · A·B + beta · C. Or a list of products: all are queued, or none."""
-    media_type = read_media_type(call.headers)
-    if media_type != _JSON and not media_type.endswith("+json"):
-        raise ContentRefused("Content-Type", call.headers.get("content-type", ""), _JSON)
     content = await call.receive_document(most_bytes=MOST_LIST_BYTES)
     key = check_idempotency(call.headers.get("idempotency-key"))
     if len(content) > _THREAD_BYTES:
         requests, is_list = await run_to_end(read_requests, content)
     else:
         requests, is_list = read_requests(content)
-    dispatcher = call.parts.dispatcher
-    jobs, created = await dispatcher.submit_all(requests, key, call.tenant)
-    shown = [show_job(job, dispatcher.ends.tell(job)).model_dump_json() for job in jobs]
-    headers = None if is_list else {"Location": f"/v1/jobs/{jobs[0].id}"}
-    body = f"[{','.join(shown)}]" if is_list else shown[0]
-    await call.answer(Response(body, 202 if created else 200, headers, media_type=_JSON))
+    jobs, created = await call.parts.dispatcher.submit_all(requests, key, call.tenant)
+    shown, status = [_show(call, job) for job in jobs], 202 if created else 200
+    if is_list:
+        return make_answer(shown, status)
+    return make_answer(shown[0], status, {"Location": f"/v1/jobs/{jobs[0].id}"})
 
 
 def read_requests(content: bytes) -> tuple[Sequence[JobRequest], bool]:
@@ -127,44 +122,45 @@ def read_requests(content: bytes) -> tuple[Sequence[JobRequest], bool]:
     return [check_fields(JobRequest.model_validate, document, "body")], False
 
 
+class JobListQuery(BaseModel):
+    """Which jobs are listed."""
+
+    state: JobState | None = Field(None, description="Only jobs in this state.")
+    label: list[Label] = Field(
+        [], max_length=MOST_LABELS, description="Only jobs that have all of these."
+    )
+    limit: int = Field(50, ge=1, le=200, description="The most jobs to return.")
+    cursor: str | None = Field(None, max_length=64, description="next_cursor of the page before.")
+
+
 @router.get("", responses=list_refusals())
-async def list_jobs(
-    call: Call,
-    *,
-    state: Annotated[JobState | None, Query(description="Only jobs in this state.")] = None,
-    label: Annotated[
-        list[Label], Query(max_length=MOST_LABELS, description="Only jobs that have all of these.")
-    ] = [],  # noqa: B006 # FastAPI copies it
-    limit: Annotated[int, Query(ge=1, le=200, description="The most jobs to return.")] = 50,
-    cursor: Annotated[
-        str | None, Query(max_length=64, description="next_cursor of the page before.")
-    ] = None,
-) -> JobPage:
+async def list_jobs(call: Call, query: Annotated[JobListQuery, Query()]) -> JobPage:
     """List the caller's jobs, newest first; to a caller with the scope admin, everybody's."""
-    dispatcher = call.parts.dispatcher
     found, next_cursor = await run_to_end(
-        dispatcher.jobs.page,
-        state=state, labels=label, limit=limit, cursor=cursor, owner=call.tenant.sees,
+        call.parts.jobs.page,
+        state=query.state, labels=query.label, limit=query.limit, cursor=query.cursor,
+        owner=call.tenant.sees,
     )  # fmt: skip
-    shown = [show_job(job, dispatcher.ends.tell(job)) for job in found]
-    return JobPage(jobs=shown, next_cursor=next_cursor)
+    return JobPage(jobs=[_show(call, job) for job in found], next_cursor=next_cursor)
+
+
+class CancelQuery(BaseModel):
+    """Which jobs are cancelled."""
+
+    label: list[Label] = Field(
+        min_length=1, max_length=MOST_LABELS, description="Jobs that have all of these."
+    )
 
 
 @router.delete("", responses=list_refusals())
-async def cancel_jobs(
-    label: Annotated[
-        list[Label],
-        Query(min_length=1, max_length=MOST_LABELS, description="Jobs that have all of these."),
-    ],
-    call: Call,
-) -> CancelledView:
+async def cancel_jobs(call: Call, query: Annotated[CancelQuery, Query()]) -> CancelledView:
     """Cancel the caller's jobs with some labels that have not ended, and what waits for them."""
-    cancelled = await call.parts.dispatcher.cancel_labelled(label, call.tenant.name)
+    cancelled = await call.parts.dispatcher.cancel_labelled(query.label, call.tenant.name)
     return CancelledView(cancelled=cancelled)
 
 
-@body_router.get("/{job_id}", response_model=JobView, responses=list_refusals(404))
-async def get_job(call: Call, job_id: JobId, query: Annotated[JobQuery, Query()]) -> None:
+@router.get("/{job_id}", responses=list_refusals(404))
+async def get_job(call: Call, job_id: JobId, query: Annotated[JobQuery, Query()]) -> JobView:
     """Look at a job: its state, progress, plan, timings and result."""
     parts, tenant = call.parts, call.tenant
     job: Job | None = None
@@ -176,11 +172,10 @@ async def get_job(call: Call, job_id: JobId, query: Annotated[JobQuery, Query()]
             )
     if job is None:
         job = await parts.dispatcher.get(job_id, tenant.sees)
-    shown = show_job(job, parts.dispatcher.ends.tell(job))
-    await call.answer(Response(shown.model_dump_json(), media_type=_JSON))
+    return _show(call, job)
 
 
-@body_router.get("/{job_id}/result", **describe_download())
+@router.get("/{job_id}/result", **describe_download())
 async def get_job_result(call: Call, job_id: JobId) -> None:
     """Send the product as a .npy file, whole or a single range of it."""
     job = await call.parts.dispatcher.get(job_id, call.tenant.sees)
@@ -192,24 +187,31 @@ async def get_job_result(call: Call, job_id: JobId) -> None:
 @router.delete(
     "/{job_id}",
     status_code=202,
+    response_model=JobView,
     responses={
         200: {"model": JobView, "description": "The job is cancelled."},
         202: {"description": "The job runs; it is cancelled as soon as the engine lets it go."},
         **list_refusals(404, 409),
     },
 )
-async def cancel_job(job_id: JobId, response: Response, call: Call) -> JobView:
+async def cancel_job(call: Call, job_id: JobId) -> Response:
     """Cancel a job: a queued one at once, a running one as soon as the engine lets it go."""
-    dispatcher = call.parts.dispatcher
-    job = await dispatcher.cancel(job_id, call.tenant.sees)
-    if job.state.finished:
-        response.status_code = 200
-    return show_job(job, dispatcher.ends.tell(job))
+    job = await call.parts.dispatcher.cancel(job_id, call.tenant.sees)
+    return make_answer(_show(call, job), 200 if job.state.finished else 202)
 
 
-@router.patch("/{job_id}", responses=list_refusals(404, 408, 409, 413, 415))
-async def change_job(job_id: JobId, change: JobChange, call: Call) -> JobView:
+@router.patch(
+    "/{job_id}",
+    responses=list_refusals(404, 408, 409, 413, 415),
+    openapi_extra=describe_json_body(JobChange),
+)
+async def change_job(call: Call, job_id: JobId) -> JobView:
     """Change the priority of a job that is queued; it counts at once."""
-    dispatcher = call.parts.dispatcher
-    job = await dispatcher.change_priority(job_id, change.priority, call.tenant.sees)
-    return show_job(job, dispatcher.ends.tell(job))
+    change = read_model(JobChange, await call.receive_document())
+    sees = call.tenant.sees
+    job = await call.parts.dispatcher.change_priority(job_id, change.priority, sees)
+    return _show(call, job)
+
+
+def _show(call: Call, job: Job) -> JobView:
+    return show_job(job, call.parts.dispatcher.ends.tell(job))

@@ -1,13 +1,14 @@
 """Devices: what computes here, and what can be planned for."""
 
+from typing import Annotated
+
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.schemas import Pair
-from wavetrim.service.engine.cluster import ClusterNode
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.disk.files import measure_disk
 
@@ -108,7 +109,7 @@ class NetworkView(_Described):
     out_bytes_per_second: float = Field(description="Rate from the node.")
 
 
-class NodeView(BaseModel):
+class NodeView(_Described):
     """A node of the cluster that computes products."""
 
     id: str = Field(description="Ray's id of the node.")
@@ -118,7 +119,7 @@ class NodeView(BaseModel):
     memory_bytes: int = Field(description="Its memory.")
     profile: ProfileView = Field(description="Where its figures come from.")
     network: NetworkView = Field(description="The network to it.")
-    resident: list[str] = Field(
+    resident: Annotated[list[str], BeforeValidator(sorted)] = Field(
         description="Stored matrices that it keeps, so that they are not sent again as B."
     )
     factor: float = Field(
@@ -167,7 +168,7 @@ def list_devices(call: Call) -> DevicesView:
         lanes=[LaneView.model_validate(state) for state in engines.describe()],
         longest_wait_seconds=engines.longest_wait_seconds,
         residents=[ResidentsView.model_validate(one) for one in engine.residents],
-        nodes=[_show_node(node) for node in call.parts.fleet.nodes],
+        nodes=[NodeView.model_validate(node) for node in call.parts.fleet.nodes],
         presets=[PresetView.model_validate(gpu) for gpu in PRESETS],
     )
 
@@ -178,17 +179,3 @@ def _show_disk(settings: Settings) -> DiskView | None:
     except OSError:
         return None
     return DiskView(**measured, limit_bytes=int(settings.max_storage_bytes))
-
-
-def _show_node(node: ClusterNode) -> NodeView:
-    return NodeView(
-        id=node.id,
-        host=node.host,
-        devices=[DeviceView.model_validate(info) for info in node.devices],
-        cpu_threads=node.cpu_threads,
-        memory_bytes=node.memory_bytes,
-        profile=ProfileView.model_validate(node.profile),
-        network=NetworkView.model_validate(node.network),
-        resident=sorted(node.resident),
-        factor=node.factor,
-    )

@@ -31,7 +31,7 @@ class HealthView(BaseModel):
 
 @router.get("/healthz/live", response_model_exclude_none=True)
 @router.get("/v2/health/live", response_model_exclude_none=True, operation_id="get_server_live")
-async def get_live() -> HealthView:
+async def get_live(_call: Call) -> HealthView:
     """Tell that the process answers."""
     return HealthView(status="live", detail=None)
 

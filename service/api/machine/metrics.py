@@ -1,21 +1,40 @@
-"""Metrics for Prometheus: counts and seconds, no names, ids or contents. Open by default."""
+"""Metrics for Prometheus: counts and seconds, no names, ids or contents. Open by default.
+
+`telemetry/metrics` counts what happens; the gauges here are read from the service's parts.
+"""
 
 import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client.core import GaugeMetricFamily
 
 from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.problem_kinds import DATABASE_AWAY
+from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.job import JobState
-from wavetrim.service.jobs.table.store import JobStore
-from wavetrim.service.settings import Settings
+from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.storage.disk.files import count_usable_bytes
 from wavetrim.service.storage.folder.lost_files import count_lost_files
-from wavetrim.service.storage.matrices.matrices import MatrixStore
-from wavetrim.service.telemetry.gauges import Gauges
+
+if TYPE_CHECKING:
+    from wavetrim.service.parts import Parts
 
 logger = logging.getLogger(__name__)
+
+_GPU_READINGS: Final = {
+    "memory_used_bytes": "Device memory in use, by whomever.",
+    "clock_mhz": "Clock of the multiprocessors.",
+    "memory_clock_mhz": "Clock of the memory.",
+    "temperature_celsius": "Temperature of the chip.",
+    "power_watts": "Power that it takes.",
+}
+
+_RESIDENTS: Final = ("limit_bytes", "size_bytes", "operands", "uses", "fetches", "evictions")
+"""What the engine reports of the matrices that stay on a GPU."""
 
 router = APIRouter(prefix="/metrics", tags=["health"], route_class=CallRoute)
 
@@ -28,47 +47,104 @@ router = APIRouter(prefix="/metrics", tags=["health"], route_class=CallRoute)
 def get_metrics(call: Call) -> Response:
     """Show all counters in Prometheus's text format, whether or not the database answers."""
     parts = call.parts
-    metrics, engines, engine, settings = parts.metrics, parts.engines, parts.engine, parts.settings
-    gauges = metrics.gauges
-    _count_rows(gauges, parts.jobs, parts.matrices)
-    gauges.products.labels("waiting").set(engines.waiting)
-    gauges.products.labels("running").set(engines.running)
-    gauges.show_lanes(engines.describe(), engines.longest_wait_seconds)
-    if parts.arena.limit_bytes:
-        for name, value in parts.arena.describe().items():
-            gauges.arena.labels(name).set(value)
-    gauges.bytes_in_flight.set(parts.in_flight.total)
-    gauges.limits.labels("stored_bytes").set(settings.max_storage_bytes)
-    gauges.limits.labels("queued_jobs").set(settings.max_queued_jobs)
-    gauges.nodes.set(len(parts.fleet.nodes))
-    gauges.engine_ready.set(engine.ready)
-    gauges.degraded.set(engine.degraded is not None)
-    gauges.show_gpus(engine.devices, engine.readings)
-    gauges.show_residents(engine.residents)
-    gauges.show_corrections(engine.profiles.corrections.list_all())
-    _look_at_disk(gauges, parts.matrices, settings)
-    return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
+    gauges = [*_show_stored(parts), *_show_memory(parts), *_show_queue(parts.engines)]
+    gauges += [*_show_engine(parts.engine), *_show_gpus(parts.engine)]
+    return Response(parts.metrics.render(gauges), media_type=CONTENT_TYPE_LATEST)
 
 
-def _count_rows(gauges: Gauges, jobs: JobStore, matrices: MatrixStore) -> None:
-    """Set what only the database knows; if it is away, the old numbers stay."""
+def _make(name: str, words: str, value: float) -> Any:
+    """A gauge."""
+    return GaugeMetricFamily(name, words, value=value)
+
+
+def _spread(
+    name: str, words: str, labels: str, values: Iterable[tuple[tuple[str, ...], float]]
+) -> Any:
+    """A gauge with a value for each set of labels, whose names are separated by spaces."""
+    gauge = GaugeMetricFamily(name, words, labels=labels.split())
+    for label, value in values:
+        gauge.add_metric(label, value)
+    return gauge
+
+
+def _label(values: Mapping[str, float]) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Values by their only label."""
+    return (((label,), value) for label, value in values.items())
+
+
+def _show_stored(parts: "Parts") -> Iterator[Any]:
+    """What only database and disk know; if one is away, its old numbers stay."""
+    known = parts.metrics.known
     try:
-        counts = jobs.count_by_state()
-        gauges.stored_bytes.set(matrices.stored.count_on_disk())
+        counts, stored_bytes = parts.jobs.count_by_state(), parts.matrices.stored.count_on_disk()
     except DATABASE_AWAY as error:
         logger.warning("the database does not answer: %s", type(error).__name__)
-        gauges.database_up.set(0)
-        return
-    for state in JobState:
-        gauges.jobs_by_state.labels(state.value).set(counts.get(state, 0))
-    gauges.queue_depth.set(counts.get(JobState.QUEUED, 0))
-    gauges.database_up.set(1)
+        is_up = False
+    else:
+        is_up = True
+        known |= {state: counts.get(state, 0) for state in JobState}
+        known["stored"] = stored_bytes
+    with suppress(OSError):  # the folder is away; readiness says so
+        known["free"] = count_usable_bytes(parts.settings.matrix_dir)
+    by_state = {state.value: known[state] for state in JobState if state in known}
+    yield _spread("wavetrim_jobs", "Jobs in the database.", "state", _label(by_state))
+    yield _make("wavetrim_queue_depth", "Jobs that wait.", known.get(JobState.QUEUED, 0))
+    yield _make("wavetrim_stored_bytes", "Bytes of all stored matrices.", known.get("stored", 0))
+    yield _make("wavetrim_database_up", "1 while the database answers.", is_up)
+    lost = "Matrix files that the database does not know."
+    yield _make("wavetrim_lost_files", lost, count_lost_files(parts.matrices.folder))
+    free = "What the matrices' file system has left beside the reserve."
+    yield _make("wavetrim_free_bytes", free, known.get("free", 0))
 
 
-def _look_at_disk(gauges: Gauges, matrices: MatrixStore, settings: Settings) -> None:
-    gauges.lost_files.set(count_lost_files(matrices.folder))
-    try:
-        free_bytes = count_usable_bytes(settings.matrix_dir)
-    except OSError:
-        return  # the folder is away; readiness says so
-    gauges.free_bytes.set(free_bytes)
+def _show_memory(parts: "Parts") -> Iterator[Any]:
+    arena, settings = parts.arena.describe() if parts.arena.limit_bytes else {}, parts.settings
+    yield _spread("wavetrim_arena", "The arena: sizes in bytes, and counts.", "what", _label(arena))
+    held = "Bytes that callers' requests and leases hold in memory."
+    yield _make("wavetrim_bytes_in_flight", held, parts.in_flight.total)
+    limits = {"stored_bytes": settings.max_storage_bytes, "queued_jobs": settings.max_queued_jobs}
+    yield _spread("wavetrim_limit", "What the settings allow.", "what", _label(limits))
+    yield _make(
+        "wavetrim_nodes", "Nodes of the cluster that take products.", len(parts.fleet.nodes)
+    )
+
+
+def _show_queue(engines: EngineQueue) -> Iterator[Any]:
+    products = {"waiting": engines.waiting, "running": engines.running}
+    yield _spread(
+        "wavetrim_products", "Products in the lane to the engine.", "state", _label(products)
+    )
+    words = "For how long a device should work at what it has."
+    busy = {lane.device: lane.busy_seconds for lane in engines.describe()}
+    yield _spread("wavetrim_device_busy_seconds", words, "device", _label(busy))
+    words = "The longest time until the devices of a product that waits are free together."
+    yield _make("wavetrim_longest_wait_seconds", words, engines.longest_wait_seconds)
+
+
+def _show_engine(engine: Engine) -> Iterator[Any]:
+    yield _make("wavetrim_engine_ready", "1 while the engine takes products.", engine.ready)
+    lacks_gpu = engine.degraded is not None
+    yield _make("wavetrim_degraded", "1 while the engine lacks a GPU it should have.", lacks_gpu)
+    factors = engine.profiles.corrections.list_all()
+    words = "Median of measured over predicted seconds, by device, memory and bottleneck."
+    reported = {kind: factor.reported for kind, factor in factors.items()}
+    yield _spread("wavetrim_correction_factor", words, "runs_like", _label(reported))
+    words = "Runs that a correction factor is from: at most the newest 15 of the kind."
+    runs = {kind: factor.runs for kind, factor in factors.items()}
+    yield _spread("wavetrim_correction_runs", words, "runs_like", _label(runs))
+
+
+def _show_gpus(engine: Engine) -> Iterator[Any]:
+    gpus = [((str(info.index), info.name), info.memory_bytes) for info in engine.devices]
+    yield _spread("wavetrim_gpu_memory_bytes", "Device memory.", "gpu name", gpus)
+    for field, words in _GPU_READINGS.items():
+        read = {str(one["index"]): one[field] for one in engine.readings if field in one}
+        yield _spread(f"wavetrim_gpu_{field}", words, "gpu", _label(read))
+    yield show_residents(engine.residents)
+
+
+def show_residents(residents: Iterable[Mapping[str, Any]]) -> Any:
+    """The gauge of what stays on each GPU."""
+    words = "Stored matrices that stay on a GPU: sizes in bytes, and counts of its engine's life."
+    told = [((str(one["index"]), what), one[what]) for one in residents for what in _RESIDENTS]
+    return _spread("wavetrim_residents", words, "gpu what", told)

@@ -65,7 +65,7 @@ class MachineView(GpuView):
 
 
 @router.get("", responses=list_refusals())
-def get_profile(query: Annotated[ProfileQuery, Query()], call: Call) -> MachineView:
+def get_profile(call: Call, query: Annotated[ProfileQuery, Query()]) -> MachineView:
     """Show all numbers that plans for a machine are made from."""
     profile = call.parts.engine.profiles.find(query.device)
     corrections = [

@@ -48,13 +48,11 @@ class Download:
         status: HTTP status.
         headers: All headers, but of an answer with a body no Content-Length.
         part: First byte of the body and the one after the last; None without a body.
-        whole: Whether the body is the whole file.
     """
 
     status: int
     headers: dict[str, str]
     part: tuple[int, int] | None = None
-    whole: bool = False
 
     @property
     def raw_headers(self) -> RawHeaders:
@@ -92,7 +90,7 @@ def choose_download(method: str, asked: Headers, matrix: Matrix) -> Download:
             return Download(206, headers, part)
     if matrix.digest_sha256 is not None:
         headers["Content-Digest"] = format_digest(bytes.fromhex(matrix.digest_sha256))
-    return Download(200, headers, (0, size_bytes), whole=True)
+    return Download(200, headers, (0, size_bytes))
 
 
 async def send_matrix(call: Call, matrix_id: str) -> None:
@@ -118,19 +116,16 @@ async def send_matrix(call: Call, matrix_id: str) -> None:
         if download.part is None:
             await call.answer(Response(None, download.status, download.headers))
         elif hold is not None:
-            await _send_view(call, download, hold.extent.view[slice(*download.part)])
+            view = hold.extent.view[slice(*download.part)]
+            status, headers = download.status, download.raw_headers
+            if await send_views(
+                call.scope, call.send, status=status, headers=headers, views=[view]
+            ):
+                call.parts.metrics.sent_bytes.inc(len(view))
         elif not matrix.on_disk:
             raise MatrixNotFound(matrix.id)
         else:
             await _send_file(call, download, matrix)
-
-
-async def _send_view(call: Call, download: Download, view: memoryview) -> None:
-    headers = download.raw_headers
-    if await send_views(
-        call.scope, call.send, status=download.status, headers=headers, views=[view]
-    ):
-        call.parts.metrics.sent_bytes.inc(len(view))
 
 
 async def _send_file(call: Call, download: Download, matrix: Matrix) -> None:
@@ -138,9 +133,10 @@ async def _send_file(call: Call, download: Download, matrix: Matrix) -> None:
     with ExitStack() as stack:
         descriptors.take(call.tenant.name, "files")
         stack.callback(descriptors.give, call.tenant.name)
-        file = await run_to_end(_open_checked, matrix, checks, whole=download.whole)
+        is_whole = download.status == 200
+        file = await run_to_end(_open_checked, matrix, checks, whole=is_whole)
         stack.callback(os.close, file)
-        is_judged = download.whole and matrix.crc32 is not None
+        is_judged = is_whole and matrix.crc32 is not None
         judge = partial(checks.judge, matrix) if is_judged else None
         begin, end = download.part or (0, matrix.size_bytes)
         chunks = _read(file, begin, end, judge, call.parts.metrics)

@@ -5,8 +5,8 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field
 
-from wavetrim.service.api.calls import BodyRoute, Call, CallRoute
-from wavetrim.service.api.checks import check_idempotency, check_length
+from wavetrim.service.api.calls import Call, CallRoute, make_answer
+from wavetrim.service.api.checks import check_idempotency
 from wavetrim.service.api.matrices.download import check_if_match, send_matrix
 from wavetrim.service.api.matrices.upload import Upload
 from wavetrim.service.api.openapi import (
@@ -27,7 +27,6 @@ from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES
 
 router = APIRouter(prefix="/v1/matrices", tags=["matrices"], route_class=CallRoute)
-body_router = APIRouter(prefix="/v1/matrices", tags=["matrices"], route_class=BodyRoute)
 
 MatrixId = Annotated[
     str,
@@ -51,7 +50,7 @@ class StoreQuery(BaseModel):
 _LOCATION: Final = {"headers": describe_headers("Location")}
 
 
-@body_router.post(
+@router.post(
     "",
     status_code=201,
     response_model=MatrixView,
@@ -71,48 +70,46 @@ _LOCATION: Final = {"headers": describe_headers("Location")}
         "Idempotency-Key",
     ),
 )
-async def store_matrix(call: Call, query: Annotated[StoreQuery, Query()]) -> None:
+async def store_matrix(call: Call, query: Annotated[StoreQuery, Query()]) -> Response:
     """Store a matrix. Once this is answered it outlives a power cut, unless storage is memory."""
     key = check_idempotency(call.headers.get("idempotency-key"))
-    body = BodyReader(call.scope, call.receive)
-    check_length(
-        body.length_bytes, int(call.parts.settings.max_matrix_bytes) + MAX_HEADER_BYTES,
-        field="Content-Length", why=" (max_matrix_bytes each, with a .npy header)",
-    )  # fmt: skip
+    body = BodyReader(call)
+    body.check_length(int(call.parts.settings.max_matrix_bytes) + MAX_HEADER_BYTES)
     upload = Upload(call, body, on_disk=query.storage == "disk", key=key)
     matrix, created = await call.receive_by(body, upload.receive)
-    content = show_matrix(matrix).model_dump_json()
     location = {"Location": f"/v1/matrices/{matrix.id}"}
-    status = 201 if created else 200
-    await call.answer(Response(content, status, location, media_type="application/json"))
+    return make_answer(show_matrix(matrix), 201 if created else 200, location)
+
+
+class MatrixListQuery(BaseModel):
+    """Which matrices are listed."""
+
+    limit: int = Field(50, ge=1, le=200, description="The most matrices to return.")
+    cursor: str | None = Field(None, max_length=120, description="next_cursor of the page before.")
 
 
 @router.get("", responses=list_refusals())
-def list_matrices(
-    call: Call,
-    limit: Annotated[int, Query(ge=1, le=200, description="The most matrices to return.")] = 50,
-    cursor: Annotated[
-        str | None, Query(max_length=120, description="next_cursor of the page before.")
-    ] = None,
-) -> MatrixPage:
+def list_matrices(call: Call, query: Annotated[MatrixListQuery, Query()]) -> MatrixPage:
     """List the caller's matrices, newest first, each with its age and the jobs that wait for it.
 
     To a caller with the scope admin, everybody's.
     """
     sees = call.tenant.sees
-    found, next_cursor = call.parts.matrices.page(limit=limit, cursor=cursor, owner=sees)
+    found, next_cursor = call.parts.matrices.page(
+        limit=query.limit, cursor=query.cursor, owner=sees
+    )
     now = read_clock()
     entries = [show_entry(matrix, used_by, now) for matrix, used_by in found]
     return MatrixPage(matrices=entries, next_cursor=next_cursor)
 
 
 @router.get("/{matrix_id}", responses=list_refusals(404))
-def get_matrix(matrix_id: MatrixId, call: Call) -> MatrixView:
+def get_matrix(call: Call, matrix_id: MatrixId) -> MatrixView:
     """Describe a matrix."""
     return show_matrix(call.parts.matrices.get(matrix_id, call.tenant.sees))
 
 
-@body_router.get("/{matrix_id}/data", **describe_download())
+@router.get("/{matrix_id}/data", **describe_download())
 async def get_matrix_data(call: Call, matrix_id: MatrixId) -> None:
     """Send the .npy file, whole or a single range of it."""
     await send_matrix(call, matrix_id)
@@ -124,7 +121,7 @@ async def get_matrix_data(call: Call, matrix_id: MatrixId) -> None:
     responses=list_refusals(404, 409, 412),
     openapi_extra={"parameters": describe_request_headers("If-Match")},
 )
-def delete_matrix(matrix_id: MatrixId, call: Call) -> None:
+def delete_matrix(call: Call, matrix_id: MatrixId) -> None:
     """Remove a matrix that no queued or running job needs; downloads under way go on."""
     matrices, sees = call.parts.matrices, call.tenant.sees
     if "if-match" in call.headers:

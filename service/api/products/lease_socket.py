@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -39,7 +39,7 @@ def find_lease_socket(unix_socket: Path) -> Path:
 
 
 class LeaseSocket:
-    """Answers on the socket, in the event loop.
+    """Answers on the socket. To be used from one event loop.
 
     Args:
         listener: A listening socket that keeps packets apart (SOCK_SEQPACKET).
@@ -48,137 +48,97 @@ class LeaseSocket:
     """
 
     def __init__(self, listener: socket.socket, leases: Leases, descriptors: Descriptors) -> None:
-        self._listener = listener
+        listener.setblocking(False)
         self._leases = leases
         self._descriptors = descriptors
-        self._loop = asyncio.get_running_loop()
-        self._callers: set[_Caller] = set()
-        self._pause: asyncio.TimerHandle | None = None
-        listener.setblocking(False)
-        self._listen()
+        self._waiting = 0  # connections that have sent no secret yet
+        self._callers: set[asyncio.Task[None]] = set()
+        self._accepting = asyncio.create_task(self._accept(listener), name="leases")
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Accept no more callers, and close all connections.
 
         The leases are not ended, so that their memory is not given back: a caller that has mapped
         one keeps its bytes when the service stops.
         """
-        self._loop.remove_reader(self._listener.fileno())
-        if self._pause is not None:
-            self._pause.cancel()
-        for caller in tuple(self._callers):
-            caller.close(keeps_lease=True)
+        tasks = [self._accepting, *self._callers]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _listen(self) -> None:
-        self._loop.add_reader(self._listener.fileno(), self._accept)
-
-    def _accept(self) -> None:
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             try:
-                connection, _ = self._listener.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
+                connection, _ = await loop.sock_accept(listener)
             except OSError as error:  # without descriptors the caller waits; no busy loop
                 logger.warning("callers cannot be accepted now: %s", error.strerror)
-                self._loop.remove_reader(self._listener.fileno())
-                self._pause = self._loop.call_later(_PAUSE_SECONDS, self._listen)
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            task = asyncio.create_task(self._serve(connection), name="lease")
+            self._callers.add(task)
+            task.add_done_callback(self._callers.discard)
+
+    async def _serve(self, connection: socket.socket) -> None:
+        """Hand a lease out, and end it with its connection."""
+        with connection:
+            connection.setblocking(False)
+            try:
+                self._check_count()
+            except Crowded as error:
+                _refuse(connection, error)
                 return
-            self._begin(connection)
+            self._waiting += 1
+            try:
+                try:
+                    lease = await self._read_secret(connection)
+                finally:
+                    self._waiting -= 1
+                if lease is not None:
+                    await self._hand_out(connection, lease)
+            finally:
+                self._descriptors.give("")
 
-    def _begin(self, connection: socket.socket) -> None:
-        try:
-            self._take_place()
-        except Crowded as error:
-            _refuse(connection, error)
-            connection.close()
-            return
-        caller = _Caller(connection, self._leases, self._forget)
-        self._callers.add(caller)
-        caller.start()
-
-    def _take_place(self) -> None:
-        waiting = sum(not caller.has_lease for caller in self._callers)
-        if waiting >= self._descriptors.few:
+    def _check_count(self) -> None:
+        if self._waiting >= self._descriptors.few:
             limit = f"at most {self._descriptors.few} that have sent no secret yet"
-            raise Crowded("connections", waiting + 1, limit)
+            raise Crowded("connections", self._waiting + 1, limit)
         self._descriptors.take("", "connections for leases")
 
-    def _forget(self, caller: "_Caller") -> None:
-        self._callers.discard(caller)
-        self._descriptors.give("")
-
-
-class _Caller:
-    """One connection."""
-
-    def __init__(
-        self, connection: socket.socket, leases: Leases, forget: Callable[["_Caller"], None]
-    ) -> None:
-        self._connection = connection
-        self._leases = leases
-        self._forget = forget
-        self._loop = asyncio.get_running_loop()
-        self._lease: Lease | None = None
-        self._closed = False
-        self._timer = self._loop.call_later(_SECRET_SECONDS, self.close)
-
-    @property
-    def has_lease(self) -> bool:
-        """Whether it has fetched a descriptor."""
-        return self._lease is not None
-
-    def start(self) -> None:
-        """Wait for the secret; refuse a caller of another user."""
-        self._connection.setblocking(False)
-        packed = self._connection.getsockopt(
-            socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
-        )
+    async def _read_secret(self, connection: socket.socket) -> Lease | None:
+        """The lease whose secret a caller sends; None for one that is refused, or sends none."""
+        packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         _, user, _ = _CREDENTIALS.unpack(packed)
         if user not in {os.geteuid(), 0}:
             limit = f"{os.geteuid()}, whose service this is"
-            self._refuse(FieldProblem("user", user, limit))
-            return
-        self._loop.add_reader(self._connection.fileno(), self._read)
-
-    def close(self, *, keeps_lease: bool = False) -> None:
-        """End the connection, and its lease; a second call does nothing."""
-        if self._closed:
-            return
-        self._closed = True
-        self._timer.cancel()
-        self._loop.remove_reader(self._connection.fileno())
-        self._connection.close()
-        self._forget(self)
-        if self._lease is not None and not keeps_lease:
-            self._leases.end(self._lease)
-
-    def _read(self) -> None:
-        """Take the secret. The end of the connection, or a second packet, closes it."""
-        try:
-            packet = self._connection.recv(SECRET_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            packet = b""
-        if not packet or self._lease is not None:
-            self.close()
-            return
-        lease = self._leases.claim(packet.decode("latin-1"))
-        if lease is None:
+            _refuse(connection, FieldProblem("user", user, limit))
+            return None
+        packet = b""
+        with suppress(OSError):  # it is too late, or the caller has left
+            async with asyncio.timeout(_SECRET_SECONDS):
+                packet = await asyncio.get_running_loop().sock_recv(connection, SECRET_BYTES)
+        lease = self._leases.claim(packet.decode("latin-1")) if packet else None
+        if packet and lease is None:
             limit = "one of a lease whose descriptor was not fetched before"
-            self._refuse(FieldProblem("token", "…", limit))
-            return
-        self._timer.cancel()
-        self._lease, lease.on_end = lease, self.close
-        document = {"id": lease.id, "bytes": lease.slab.size_bytes}
-        try:
-            socket.send_fds(self._connection, [json.dumps(document).encode()], [lease.slab.fd])
-        except OSError:
-            self.close()
+            _refuse(connection, FieldProblem("token", "…", limit))
+        return lease
 
-    def _refuse(self, error: FieldProblem) -> None:
-        _refuse(self._connection, error)
-        self.close()
+    async def _hand_out(self, connection: socket.socket, lease: Lease) -> None:
+        """Send a lease's descriptor, and end the lease with the connection, and that with it."""
+        task = asyncio.current_task()
+        assert task is not None
+
+        def close() -> None:
+            task.cancel()
+
+        lease.on_end = close
+        document = {"id": lease.id, "bytes": lease.slab.size_bytes}
+        with suppress(OSError):  # the caller has left
+            socket.send_fds(connection, [json.dumps(document).encode()], [lease.slab.fd])
+            # Its end, or a second packet, ends the connection.
+            await asyncio.get_running_loop().sock_recv(connection, 1)
+        lease.on_end = lambda: None
+        self._leases.end(lease)
 
 
 def _refuse(connection: socket.socket, error: FieldProblem | Crowded) -> None:

@@ -10,17 +10,14 @@ from typing import Annotated, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic_core import to_json
-from starlette.responses import Response
 
 from wavetrim.scheduler.engine.layout import check_layout
 from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.service.api.calls import Call, check_fields
+from wavetrim.service.api.calls import Call, make_answer, read_model
 from wavetrim.service.api.checks import NPY_TYPES
 from wavetrim.service.api.jobs.job_schemas import ProductTimings, VerificationView
-from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.products.leases import check_unix
 from wavetrim.service.api.products.product import compute, describe_product
 from wavetrim.service.api.schemas import DtypeName, Pair, describe_pair
@@ -30,8 +27,6 @@ from wavetrim.service.jobs.operands import check_operands
 from wavetrim.service.option_fields import ProductOptions
 from wavetrim.service.storage.memory.extent import Extent
 from wavetrim.service.storage.memory.leases import Lease, Leases
-
-MEDIA_TYPE: Final = "application/json"
 
 _OVERLAP_WORK: Final = 100_000
 """NumPy's steps for comparing two matrices; chosen. Beyond these they count as overlapping."""
@@ -94,25 +89,15 @@ async def answer_leased(call: Call) -> None:
     check_unix(call, otherwise=f"; other callers send .npy files as {NPY_TYPES[-1]}")
     parts, tenant = call.parts, call.tenant
     parts.products.check_admission(tenant.name)
-    product = read_product(await call.receive_document())
+    product = read_model(LeasedProduct, await call.receive_document())
     with ExitStack() as stack:
         operands, out, extents = _find_matrices(product, parts.leases, tenant.sees)
         for extent in extents:
             stack.callback(extent.hold("request").release)
         message = await compute(call, product, operands, out, extents)
-    response = Response(to_json(_describe(message), inf_nan_mode="null"), media_type=MEDIA_TYPE)
+    response = make_answer(_describe(message))
     response.raw_headers += describe_product(message)
     await call.answer(response)
-
-
-def read_product(content: bytes) -> LeasedProduct:
-    """The product that a body asks for.
-
-    Raises:
-        RequestValidationError: It is not JSON, or a field is not valid.
-        FieldProblem: As `read_json`.
-    """
-    return check_fields(LeasedProduct.model_validate, read_json(content), "body")
 
 
 def _find_matrices(

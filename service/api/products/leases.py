@@ -1,13 +1,14 @@
 """Leases: memory that callers on this host share with the service. Over the Unix socket only."""
 
 import time
+from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from wavetrim.service.api.calls import Call, CallRoute
-from wavetrim.service.api.openapi import list_refusals
+from wavetrim.service.api.calls import Call, CallRoute, read_model
+from wavetrim.service.api.openapi import describe_json_body, list_refusals
 from wavetrim.service.api.products.lease_socket import find_lease_socket
 from wavetrim.service.api.schemas import Owner
 from wavetrim.service.errors import LeaseRefused
@@ -16,13 +17,8 @@ from wavetrim.service.storage.memory.leases import Lease
 LeaseId = Annotated[str, Field(description="Id of the lease.")]
 
 
-async def require_unix(call: Call) -> None:
-    """FastAPI's dependency of calls that only callers on this host may make."""
-    check_unix(call)
-
-
-def check_unix(call: Call, *, otherwise: str = "") -> None:
-    """Make sure that a call has come over the Unix socket.
+def check_unix(call: Call, *, otherwise: str = "") -> Path:
+    """Make sure that a call has come over the Unix socket; returns its path.
 
     Args:
         call: The call.
@@ -36,16 +32,12 @@ def check_unix(call: Call, *, otherwise: str = "") -> None:
     limit += otherwise
     if server is None or server[1] is not None:  # TCP has a port
         raise LeaseRefused("connection", "TCP", limit)
-    if call.parts.settings.unix_socket is None:
+    if (path := call.parts.settings.unix_socket) is None:
         raise LeaseRefused("connection", "another server's Unix socket", limit)
+    return path
 
 
-router = APIRouter(
-    prefix="/v1/leases",
-    tags=["leases"],
-    dependencies=[Depends(require_unix)],
-    route_class=CallRoute,
-)
+router = APIRouter(prefix="/v1/leases", tags=["leases"], route_class=CallRoute)
 
 
 class LeaseRequest(BaseModel):
@@ -87,11 +79,16 @@ class LeaseList(BaseModel):
     leases: list[LeaseView] = Field(description="The oldest first.")
 
 
-@router.post("", status_code=201, responses=list_refusals(408, 413, 415, 429, 507))
-async def create_lease(request: LeaseRequest, call: Call) -> LeaseGrant:
+@router.post(
+    "",
+    status_code=201,
+    responses=list_refusals(408, 413, 415, 429, 507),
+    openapi_extra=describe_json_body(LeaseRequest),
+)
+async def create_lease(call: Call) -> LeaseGrant:
     """Lease memory, which counts against the arena's."""
-    unix_socket = call.parts.settings.unix_socket
-    assert unix_socket is not None, "the call has come over it"
+    unix_socket = check_unix(call)
+    request = read_model(LeaseRequest, await call.receive_document())
     lease, token = await call.parts.leases.make(request.bytes, call.tenant)
     socket = str(find_lease_socket(unix_socket))
     return LeaseGrant(id=lease.id, bytes=lease.slab.size_bytes, socket=socket, token=token)
@@ -100,18 +97,21 @@ async def create_lease(request: LeaseRequest, call: Call) -> LeaseGrant:
 @router.get("", responses=list_refusals())
 async def list_leases(call: Call) -> LeaseList:
     """List the caller's leases; to a caller with the scope admin, everybody's."""
+    check_unix(call)
     return LeaseList(leases=[_show(lease) for lease in call.parts.leases.list(call.tenant.sees)])
 
 
 @router.get("/{lease_id}", responses=list_refusals(404))
-async def get_lease(lease_id: LeaseId, call: Call) -> LeaseView:
+async def get_lease(call: Call, lease_id: LeaseId) -> LeaseView:
     """Show a lease, and whether it is page-locked yet."""
+    check_unix(call)
     return _show(call.parts.leases.get(lease_id, call.tenant.sees))
 
 
 @router.delete("/{lease_id}", status_code=204, responses=list_refusals(404))
-async def delete_lease(lease_id: LeaseId, call: Call) -> None:
+async def delete_lease(call: Call, lease_id: LeaseId) -> None:
     """End a lease; its memory is given back when no product needs it any more."""
+    check_unix(call)
     leases = call.parts.leases
     leases.end(leases.get(lease_id, call.tenant.sees))
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field
 
 from wavetrim.scheduler.engine.messages import Operand
-from wavetrim.service.api.calls import BodyRoute, Call
+from wavetrim.service.api.calls import JSON, Call, CallRoute
 from wavetrim.service.api.checks import check_length, read_media_type
 from wavetrim.service.api.openapi import (
     PRODUCT_HEADERS,
@@ -20,7 +20,6 @@ from wavetrim.service.api.openapi import (
     list_refusals,
 )
 from wavetrim.service.api.products.leased_matmul import (
-    MEDIA_TYPE,
     LeasedAnswer,
     LeasedProduct,
     answer_leased,
@@ -63,7 +62,7 @@ class MatmulQuery(ProductOptions):
     )
 
 
-router = APIRouter(prefix="/v1/matmul", tags=["matmul"], route_class=BodyRoute)
+router = APIRouter(prefix="/v1/matmul", tags=["matmul"], route_class=CallRoute)
 
 
 @router.post(
@@ -90,22 +89,17 @@ router = APIRouter(prefix="/v1/matmul", tags=["matmul"], route_class=BodyRoute)
 )
 async def matmul(call: Call, query: Annotated[MatmulQuery, Query()]) -> None:
     """Multiply two matrices, or stacks of them, and send the product; disconnecting cancels it."""
-    if read_media_type(call.headers) == MEDIA_TYPE:
+    if read_media_type(call.headers) == JSON:
         await answer_leased(call)
         return
     parts = call.parts
     parts.products.check_admission(call.tenant.name)
     limit_bytes = int(parts.settings.max_matrix_bytes)
-    body = BodyReader(call.scope, call.receive)
-    check_length(
-        body.length_bytes,
-        (2 + (query.beta != 0)) * (limit_bytes + MAX_HEADER_BYTES),
-        field="Content-Length",
-        why=" (max_matrix_bytes each, with a .npy header)",
-    )
+    body = BodyReader(call)
+    body.check_length((2 + (query.beta != 0)) * (limit_bytes + MAX_HEADER_BYTES))
     with open_memory(call) as memory:
         operands, out, result = await call.receive_by(
-            body, receive_operands, body, query, memory, limit_bytes
+            body, lambda: receive_operands(body, query, memory, limit_bytes)
         )
         message = await compute(call, query, operands, out, memory.extents)
         media_type = choose_media_type(call.headers.get("accept")).encode()

@@ -13,15 +13,15 @@ from wavetrim.scheduler.profile.what_if import (
     MOST_GBYTES_PER_SECOND,
     MOST_GFLOPS,
     MOST_THREADS,
+    NOTHING_ELSE,
     DescribedGpu,
     WhatIf,
     apply_what_if,
 )
-from wavetrim.service.api.calls import Call, CallRoute
+from wavetrim.service.api.calls import JSON, Call, CallRoute
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.products.plan_schemas import PlanView
 from wavetrim.service.api.schemas import DtypeName, show_expected
-from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.option_fields import OptionQuery
 from wavetrim.service.storage.arena.memory_limit import count_memory
@@ -142,21 +142,8 @@ class PlanQuery(OptionQuery):
     )
 
     @property
-    def is_here(self) -> bool:
-        """Whether the plan is for this machine as it is."""
-        elsewhere = self.device is not None or self.find_described(None) is not None
-        return not elsewhere and self.what_if == WhatIf()
-
-    @property
-    def what_if(self) -> WhatIf:
-        """Numbers that replace the machine's own."""
-        return WhatIf(self.cpu_threads, self.cpu_gflops, self.link_gbytes_per_second)
-
-    def find_described(self, device: str | None) -> DescribedGpu | None:
+    def described(self) -> DescribedGpu | None:
         """The GPU that is described; None if none is.
-
-        Args:
-            device: The device that is named beside it.
 
         Raises:
             PlanError: A device is named, too, or a property that is needed is missing.
@@ -164,8 +151,8 @@ class PlanQuery(OptionQuery):
         given = [name for name in (*_NEEDED, *_OTHERS) if getattr(self, name) is not None]
         if not given:
             return None
-        if device is not None:
-            raise PlanError("device", device, f"left out where {given[0]} describes a GPU")
+        if self.device is not None:
+            raise PlanError("device", self.device, f"left out where {given[0]} describes a GPU")
         needed = {name: getattr(self, name) for name in _NEEDED}
         for name, value in needed.items():
             if value is None:
@@ -182,28 +169,30 @@ class PlanQuery(OptionQuery):
 
 
 @router.get("", response_model=PlanView, responses=list_refusals())
-async def get_plan(query: Annotated[PlanQuery, Query()], call: Call) -> Response:
+async def get_plan(call: Call, query: Annotated[PlanQuery, Query()]) -> Response:
     """Plan a product: F, the kernel, the waves, and the predicted seconds over every F."""
-    if query.queued and not query.is_here:
+    problem = GemmProblem(query.m, query.n, query.k, query.dtype, query.memory, query.resident)
+    described = query.described
+    what_if = WhatIf(query.cpu_threads, query.cpu_gflops, query.link_gbytes_per_second)
+    is_other = query.device is not None or described is not None or what_if != NOTHING_ELSE
+    if query.queued and is_other:
         raise FieldProblem("queued", True, "false for a product on another machine, or a what-if")
+    profiles = call.parts.engine.profiles
+
+    def plan() -> PlanView:
+        is_elsewhere = described is not None or profiles.is_elsewhere(query.device)
+        problem.check_fits(None if is_elsewhere else count_memory())
+        machine = profiles.describe(described) if described else profiles.find(query.device)
+        chosen = choose_plan(problem, apply_what_if(machine, what_if, query.dtype), query.options)
+        return PlanView.model_validate(chosen.describe(drawing=query.drawing))
+
     async with call.parts.thinking:
-        view = await run_to_end(_plan, query, call.parts.engine)
+        view = await run_to_end(plan)
         if query.queued:
-            problem = GemmProblem(query.m, query.n, query.k, query.dtype)
             posting = call.parts.dispatcher.posting
-            expected = await posting.foresee(problem, query.options, call.tenant)
-            view.expected = show_expected(expected)
+            view.expected = show_expected(
+                await posting.foresee(problem, query.options, call.tenant)
+            )
         left_out = set() if query.queued else {"expected"}
         content = await run_to_end(view.model_dump_json, exclude=left_out)
-    return Response(content, media_type="application/json")
-
-
-def _plan(query: PlanQuery, engine: Engine) -> PlanView:
-    problem = GemmProblem(query.m, query.n, query.k, query.dtype, query.memory, query.resident)
-    described = query.find_described(query.device)
-    is_elsewhere = described is not None or engine.profiles.is_elsewhere(query.device)
-    problem.check_fits(None if is_elsewhere else count_memory())
-    profiles = engine.profiles
-    machine = profiles.describe(described) if described else profiles.find(query.device)
-    plan = choose_plan(problem, apply_what_if(machine, query.what_if, query.dtype), query.options)
-    return PlanView.model_validate(plan.describe(drawing=query.drawing))
+    return Response(content, media_type=JSON)

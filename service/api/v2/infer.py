@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Response
 from starlette.datastructures import Headers
 
 from wavetrim.scheduler.engine.messages import Operand
-from wavetrim.service.api.calls import BodyRoute, Call
+from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.checks import check_length, read_media_type
 from wavetrim.service.api.openapi import (
     BINARY,
@@ -26,7 +26,7 @@ from wavetrim.service.api.products.product import (
     open_memory,
 )
 from wavetrim.service.api.v2.answer import HEAD_LENGTH, make_views, send_answer
-from wavetrim.service.api.v2.model import check_model, require_model, require_version
+from wavetrim.service.api.v2.model import check_model, name_model, name_version
 from wavetrim.service.api.v2.request import InferRequest, read_request
 from wavetrim.service.api.v2.schemas import MOST_HEAD_BYTES, InferAnswer, InferHead
 from wavetrim.service.api.v2.statistics import Stopwatch
@@ -43,7 +43,7 @@ _MEDIA_TYPES: Final = (*_ASKED_TYPES, "")
 _PATH: Final = "/v2/models/{model_name}/infer"
 _VERSION_PATH: Final = "/v2/models/{model_name}/versions/{version}/infer"
 
-router = APIRouter(tags=["Open Inference Protocol"], route_class=BodyRoute)
+router = APIRouter(tags=["Open Inference Protocol"], route_class=CallRoute)
 
 
 def _describe() -> dict[str, Any]:
@@ -77,11 +77,11 @@ def _describe() -> dict[str, Any]:
 _STATUSES: Final = (404, 408, 409, 413, 415, 422, 429, 500, 504, 507)
 
 
-@router.post(_PATH, dependencies=[Depends(require_model)], **_describe())
-@router.post(_VERSION_PATH, dependencies=[Depends(require_version)], **_describe())
+@router.post(_PATH, dependencies=[Depends(name_model)], **_describe())
+@router.post(_VERSION_PATH, dependencies=[Depends(name_version)], **_describe())
 async def infer(call: Call) -> None:
     """Compute the product of A and B, or those of stacks of matrices."""
-    check_model(**call.path_params)
+    check_model(call)
     with call.parts.infer_statistics.count(call.tenant) as stopwatch:
         await _answer(call, stopwatch)
 
@@ -92,14 +92,11 @@ async def _answer(call: Call, stopwatch: Stopwatch) -> None:
     parts.products.check_admission(tenant.name)
     _check_page(call.headers)
     limit_bytes = int(parts.settings.max_matrix_bytes)
-    body = BodyReader(call.scope, call.receive, media_types=_MEDIA_TYPES, head="JSON head")
-    check_length(
-        body.length_bytes, 3 * limit_bytes + MOST_HEAD_BYTES, field="Content-Length",
-        why=" (max_matrix_bytes each, with a JSON head)",
-    )  # fmt: skip
+    body = BodyReader(call, media_types=_MEDIA_TYPES, head="JSON head")
+    body.check_length(3 * limit_bytes + MOST_HEAD_BYTES)
     with open_memory(call) as memory:
         request, operands, result = await call.receive_by(
-            body, _receive, call, body, memory, limit_bytes
+            body, lambda: _receive(call, body, memory, limit_bytes)
         )
         stopwatch.compute_input = clock() - began
         received = clock()
@@ -116,16 +113,6 @@ async def _answer(call: Call, stopwatch: Stopwatch) -> None:
         stopwatch.compute_output = clock() - ended
         await send_answer(call, message, views)
         parts.metrics.sent_bytes.inc(len(views[-1]))
-
-
-async def _receive(
-    call: Call, body: BodyReader, memory: RequestMemory, limit_bytes: int
-) -> tuple[InferRequest, list[Operand], Piece]:
-    """The request, its operands, and memory for its result."""
-    request = await _receive_head(call, body)
-    _check_sizes(request, limit_bytes)
-    operands, result = await _receive_tensors(request, body, memory)
-    return request, operands, result
 
 
 async def _receive_head(call: Call, body: BodyReader) -> InferRequest:
@@ -157,27 +144,30 @@ async def _receive_head(call: Call, body: BodyReader) -> InferRequest:
     return request
 
 
-async def _receive_tensors(
-    request: InferRequest, body: BodyReader, memory: RequestMemory
-) -> tuple[list[Operand], Piece]:
-    """Bring tensors into memory, from the body or from the head, and make room for the result.
+async def _receive(
+    call: Call, body: BodyReader, memory: RequestMemory, limit_bytes: int
+) -> tuple[InferRequest, list[Operand], Piece]:
+    """The request, its operands in memory, from the body or from the head, and room for its result.
 
     Raises:
         BodyLengthWrong: The body is longer or shorter than the head says.
         QuotaReached: The caller may not have as much at once.
         StorageFull: There is no memory for them.
     """
+    request = await _receive_head(call, body)
+    _check_sizes(request, limit_bytes)
     operands: dict[str, Operand] = {}
-    for tensor, size_bytes in zip(request.inputs, request.sizes_bytes, strict=True):
+    for tensor in request.inputs:
         if tensor.values is None:
-            piece = await memory.receive(size_bytes, body.read_into)
+            piece = await memory.receive(tensor.size_bytes, body.read_into)
         else:
-            piece = await memory.obtain(size_bytes)
+            piece = await memory.obtain(tensor.size_bytes)
             copy_bytes(piece.view, tensor.values.reshape(-1).view("u1").data)
         operands[tensor.name] = describe_operand(piece, tensor)
     await body.finish()
     result = await memory.obtain(request.result.size_bytes)
-    return [operands[name] for name in ("ABC" if request.parameters.beta != 0 else "AB")], result
+    names = "ABC" if request.parameters.beta != 0 else "AB"
+    return request, [operands[name] for name in names], result
 
 
 def _check_page(headers: Headers) -> None:
@@ -196,14 +186,10 @@ def _check_page(headers: Headers) -> None:
 
 
 def _check_sizes(request: InferRequest, limit_bytes: int) -> None:
-    """Refuse a request whose largest tensor is too large."""
-    if max(*request.sizes_bytes, request.result.size_bytes) <= limit_bytes:
-        return
-    sizes = {f"size of {one.name}": one.size_bytes for one in request.inputs}
-    sizes["result size"] = request.result.size_bytes
-    name = max(sizes, key=lambda name: sizes[name])
-    limit = f"at most {limit_bytes} bytes (max_matrix_bytes)"
-    raise BodyTooLarge(name, sizes[name], limit)
+    """Refuse a request with a tensor that is too large; names the largest."""
+    largest = max((*request.inputs, request.result), key=lambda one: one.size_bytes)
+    name = "result size" if largest is request.result else f"size of {largest.name}"
+    check_length(largest.size_bytes, limit_bytes, field=name, why=" (max_matrix_bytes)")
 
 
 def _read_head_length(text: str | None) -> int | None:

@@ -55,12 +55,21 @@ _TOLD: Final = {
 router = APIRouter(prefix="/v2", tags=["Open Inference Protocol"], route_class=CallRoute)
 
 
-def check_model(model_name: str, version: str = "") -> None:
-    """Make sure that a request names the only model, and its only version or none.
+def name_model(model_name: ModelName) -> None:
+    """Describes, to FastAPI, the path of a call that names a model."""
+
+
+def name_version(model_name: ModelName, version: Version) -> None:
+    """Describes, to FastAPI, the path of a call that names a model's version."""
+
+
+def check_model(call: Call) -> None:
+    """Make sure that a call names the only model, and its only version or none.
 
     Raises:
         ModelNotFound: It does not.
     """
+    model_name, version = call.path_params["model_name"], call.path_params.get("version", "")
     if model_name == MODEL_NAME and version in ("", MODEL_VERSION):
         return
     if version:
@@ -70,7 +79,7 @@ def check_model(model_name: str, version: str = "") -> None:
 
 
 @router.get("", responses=list_refusals())
-async def get_server() -> ServerMetadata:
+async def get_server(_call: Call) -> ServerMetadata:
     """Tell the server's name, version and extensions."""
     return ServerMetadata(name=PLATFORM, version=find_version(), extensions=EXTENSIONS)
 
@@ -88,22 +97,9 @@ async def list_statistics(call: Call) -> ModelStatistics:
     return call.parts.infer_statistics.describe(call.tenant)
 
 
-async def require_model(model_name: ModelName) -> None:
-    """FastAPI's dependency of calls that name a model."""
-    check_model(model_name)
-
-
-async def require_version(model_name: ModelName, version: Version) -> None:
-    """FastAPI's dependency of calls that name a model's version."""
-    check_model(model_name, version)
-
-
-_model = APIRouter(route_class=CallRoute)
-
-
-@_model.get("", responses=list_refusals(404))
-async def get_model() -> ModelMetadata:
+async def get_model(call: Call) -> ModelMetadata:
     """Tell the model's inputs and outputs."""
+    check_model(call)
     tensors = [TensorMetadata(name=name, datatype=DECLARED, shape=[-1, -1]) for name in "ABC"]
     return ModelMetadata(
         name=MODEL_NAME, versions=[MODEL_VERSION], platform=PLATFORM,
@@ -111,17 +107,17 @@ async def get_model() -> ModelMetadata:
     )  # fmt: skip
 
 
-@_model.get("/ready", responses=list_refusals(404), response_model=ModelReadiness)
 async def get_model_ready(call: Call) -> ModelReadiness | Response:
     """Tell whether the model computes."""
+    check_model(call)
     if call.parts.engine.ready:
         return ModelReadiness(name=MODEL_NAME, ready=True)
     return write_problem(NOT_READY, "the engine is starting", headers={"Retry-After": "1"})
 
 
-@_model.get("/config", responses=list_refusals(404))
-async def get_model_config() -> ModelConfig:
+async def get_model_config(call: Call) -> ModelConfig:
     """Tell the model's configuration."""
+    check_model(call)
 
     def describe(name: str, *, optional: bool = False) -> TensorConfig:
         kind = f"TYPE_{DECLARED}"
@@ -139,13 +135,25 @@ async def get_model_config() -> ModelConfig:
     )
 
 
-@_model.get("/stats", responses=list_refusals(404))
 async def get_model_statistics(call: Call) -> ModelStatistics:
     """Tell how often the model was used, and where the time went."""
+    check_model(call)
     return call.parts.infer_statistics.describe(call.tenant)
 
 
-for _prefix, _check in (("", require_model), ("/versions/{version}", require_version)):
-    router.include_router(
-        _model, prefix=f"/models/{{model_name}}{_prefix}", dependencies=[Depends(_check)]
-    )
+_OF_MODEL: Final = (
+    ("", get_model, ModelMetadata),
+    ("/ready", get_model_ready, ModelReadiness),
+    ("/config", get_model_config, ModelConfig),
+    ("/stats", get_model_statistics, ModelStatistics),
+)
+
+for _prefix, _names in (("", name_model), ("/versions/{version}", name_version)):
+    for _path, _function, _answer in _OF_MODEL:
+        router.add_api_route(
+            f"/models/{{model_name}}{_prefix}{_path}",
+            _function,
+            response_model=_answer,
+            dependencies=[Depends(_names)],
+            responses=list_refusals(404),
+        )

@@ -1,25 +1,23 @@
 """A request for products, read from its head and checked: the tensors, and where they lie."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import Final
 
-from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.api.calls import check_fields
 from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.v2.datatypes import (
     DATATYPES,
     MOST_JSON_ELEMENTS,
-    NAMES,
     Array,
     read_elements,
 )
 from wavetrim.service.api.v2.schemas import InferHead, InferParameters, InputTensor
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.operands import check_operands
-from wavetrim.service.storage.matrices.matrix import make_shape
+from wavetrim.service.storage.matrices.matrix import count_data_bytes, make_shape
 
 _KEPT_BYTES: Final = 2**12
 """Longest head whose request is cached, as most requests repeat an earlier head; chosen."""
@@ -31,35 +29,29 @@ class Tensor:
 
     Attributes:
         name: A, B or C.
+        rows: Rows of each matrix.
+        columns: Columns of each matrix.
         dtype: NumPy's name of the element type.
-        shape: Rows and columns; in front of them the number of matrices of a stack.
+        stack: How many matrices a stack has; None for a single matrix.
         values: Its elements; None if they come as binary data after the head.
     """
 
     name: str
+    rows: int
+    columns: int
     dtype: str
-    shape: tuple[int, ...]
+    stack: int | None = None
     values: Array | None = None
 
     @property
-    def rows(self) -> int:
-        """Rows of each matrix."""
-        return self.shape[-2]
-
-    @property
-    def columns(self) -> int:
-        """Columns of each matrix."""
-        return self.shape[-1]
-
-    @property
-    def stack(self) -> int | None:
-        """How many matrices a stack has; None for a single matrix."""
-        return self.shape[0] if len(self.shape) > 2 else None
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns; in front of them the number of matrices of a stack."""
+        return make_shape(self.rows, self.columns, self.stack)
 
     @property
     def size_bytes(self) -> int:
         """Bytes of all elements."""
-        return prod(self.shape) * ITEM_BYTES[self.dtype]
+        return count_data_bytes(self.rows, self.columns, self.dtype, self.stack)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +61,6 @@ class InferRequest:
     Attributes:
         id: The caller's name for it; empty for none.
         inputs: In the order of the head, which is that of the binary data.
-        sizes_bytes: Bytes of each input.
         result: The result's shape and element type.
         parameters: How it is computed.
         binary: Whether the result is sent as binary data, and not as JSON.
@@ -77,7 +68,6 @@ class InferRequest:
 
     id: str
     inputs: tuple[Tensor, ...]
-    sizes_bytes: tuple[int, ...]
     result: Tensor
     parameters: InferParameters
     binary: bool
@@ -106,7 +96,6 @@ def _read(content: bytes) -> InferRequest:
     return InferRequest(
         id=head.id,
         inputs=inputs,
-        sizes_bytes=tuple(tensor.size_bytes for tensor in inputs),
         result=result,
         parameters=head.parameters,
         binary=_asks_for_bytes(head, prod(result.shape)),
@@ -127,7 +116,7 @@ def _fit(tensors: Sequence[Tensor], *, alpha: float, beta: float) -> Tensor:
     found = dict(zip(names, tensors, strict=True))
     c = found.get("C") if beta != 0 else None
     problem, stack = check_operands(found["A"], found["B"], c, alpha=alpha, beta=beta)
-    return Tensor("C", problem.dtype, make_shape(problem.m, problem.n, stack))
+    return Tensor("C", problem.m, problem.n, problem.dtype, stack)
 
 
 _read_kept = lru_cache(maxsize=256)(_read)
@@ -135,20 +124,21 @@ _read_kept = lru_cache(maxsize=256)(_read)
 
 def _read_input(field: str, head: InputTensor) -> Tensor:
     dtype, shape = DATATYPES[head.datatype], tuple(head.shape)
-    size_bytes = prod(shape) * ITEM_BYTES[dtype]
-    found = f"{size_bytes}, the bytes of {shape} {NAMES[dtype]}"
+    *stack, rows, columns = shape
+    tensor = Tensor(head.name, rows, columns, dtype, stack=next(iter(stack), None))
+    found = f"{tensor.size_bytes}, the bytes of {shape} {head.datatype}"
     is_announced = "binary_data_size" in head.parameters.model_fields_set
     announced = head.parameters.binary_data_size if is_announced else None
     if (announced is None) == (head.data is None):
         given = "neither" if announced is None else "both"
         raise FieldProblem(field, given, "one of data and parameters.binary_data_size")
-    if announced is not None and announced != size_bytes:
+    if announced is not None and announced != tensor.size_bytes:
         raise FieldProblem(f"{field}.parameters.binary_data_size", announced, found)
-    values = None
-    if head.data is not None:
-        values = read_elements(f"{field}.data", head.data, shape, dtype)
-        values.flags.writeable = False
-    return Tensor(head.name, dtype, shape, values)
+    if head.data is None:
+        return tensor
+    values = read_elements(f"{field}.data", head.data, shape, dtype)
+    values.flags.writeable = False
+    return replace(tensor, values=values)
 
 
 def _asks_for_bytes(head: InferHead, elements: int) -> bool:

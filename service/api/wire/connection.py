@@ -50,10 +50,9 @@ class WireProtocol(HttpToolsProtocol):
         head_due: When it must have come; None while none is awaited.
     """
 
-    limits = WireLimits()
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, limits: WireLimits, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.limits = limits
         self.lost = self.refusing = False
         self._read = self._rest = b""  # the bytes that are parsed, and those left after them
         self._exchange: Exchange | None = None
@@ -75,8 +74,10 @@ class WireProtocol(HttpToolsProtocol):
         transport.set_write_buffer_limits(high=1, low=0)
         self.head_due = self.loop.time() + self.limits.head_seconds
         self._head_timer = self.loop.call_later(self.limits.head_seconds, self._check_late)
-        count, most = len(self.connections) + self.limits.count_missing(), self.limits.connections
-        if most is not None and count > most:
+        if (descriptors := self.limits.descriptors) is None:
+            return
+        count, most = len(self.connections) + descriptors.missing, descriptors.connections
+        if count > most:
             error = Crowded("connections", count, f"at most {most} (max_connections)")
             refuse(self, error, waits=count <= most + LINGERING_CONNECTIONS)
 
@@ -273,11 +274,6 @@ class WireProtocol(HttpToolsProtocol):
         if not self.pipeline:  # else the answer of an earlier request may be under way
             self.transport.write(CONTINUE)
         self._probe_timer = self.loop.call_later(_PROBE_SECONDS, self._probe)
-
-
-def make_protocol(limits: WireLimits) -> type[WireProtocol]:
-    """The class for uvicorn's `http=`, whose connections have these limits."""
-    return type("LimitedProtocol", (WireProtocol,), {"limits": limits})
 
 
 class _AfterHead:

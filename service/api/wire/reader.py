@@ -7,11 +7,9 @@ from functools import lru_cache
 from typing import Final
 
 from anyio import CancelScope
-from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
-from starlette.types import Receive, Scope
+from starlette.requests import ClientDisconnect, Request
 
-from wavetrim.service.api.checks import NPY_TYPES, check_content
+from wavetrim.service.api.checks import NPY_TYPES, check_content, check_length
 from wavetrim.service.api.wire.body_pull import (
     IDLE_SECONDS,
     LEAST_BYTES_PER_SECOND,
@@ -44,14 +42,13 @@ class BodyReader:
     of one in chunks, are copied there as ASGI delivers them. A compressed body is inflated.
 
     Args:
-        scope: The request's ASGI scope.
-        receive: Its ASGI channel; nothing of the body has been received.
+        request: The request; nothing of its body has been received.
         media_types: Accepted media types; none for any.
         head: The part of the body that says how long it is, for refusals.
-        idle_seconds: How long the sender may be silent, and the time over which it must keep
-            `LEAST_BYTES_PER_SECOND`; None for `IDLE_SECONDS`.
 
     Attributes:
+        idle_seconds: How long the sender may be silent, and the time over which it must keep
+            `LEAST_BYTES_PER_SECOND`.
         length_bytes: The body's length; None if it comes in chunks, or compressed.
         received_bytes: How many bytes have come.
 
@@ -62,22 +59,20 @@ class BodyReader:
 
     def __init__(
         self,
-        scope: Scope,
-        receive: Receive,
+        request: Request,
         *,
         media_types: Collection[str] = NPY_TYPES,
         head: str = ".npy header",
-        idle_seconds: float | None = None,
     ) -> None:
-        headers = Headers(scope=scope)
+        headers = request.headers
         coding = check_content(headers, media_types)
-        exchange: Exchange | None = scope.get(EXCHANGE)
+        exchange: Exchange | None = request.scope.get(EXCHANGE)
         length_bytes = None if exchange is None else exchange.length_bytes
         self.length_bytes = length_bytes if coding == "identity" else None
         self.received_bytes = 0
-        self._receive_message = receive
+        self._receive_message = request.receive
         self._head = head
-        self._idle_seconds = IDLE_SECONDS if idle_seconds is None else idle_seconds
+        self.idle_seconds = IDLE_SECONDS
         self._whole_bytes = self.length_bytes or 0
         self._pulled: Exchange | None = None
         if self._whole_bytes > SMALL_BODY_BYTES:
@@ -97,6 +92,15 @@ class BodyReader:
     def digest(self) -> bytes | None:
         """SHA-256 of all bytes that were read; None if no Content-Digest field was sent."""
         return self._hash.digest() if self._hash is not None else None
+
+    def check_length(self, most_bytes: int) -> None:
+        """Compares the body's length, if it is known, with the most that its matrices may have.
+
+        Raises:
+            BodyTooLarge: It is longer.
+        """
+        why = f" (max_matrix_bytes each, with a {self._head})"
+        check_length(self.length_bytes, most_bytes, field="Content-Length", why=why)
 
     def hash_rest(self, begin: bytes) -> "hashlib._Hash":
         """A SHA-256 of `begin` and of all bytes that are read from now on."""
@@ -239,7 +243,7 @@ class BodyReader:
         """Has the server fill a view; returns less than its length only at the body's end."""
         assert self._pulled is not None
         try:
-            count = await self._pulled.receive_into(view, idle_seconds=self._idle_seconds)
+            count = await self._pulled.receive_into(view, idle_seconds=self.idle_seconds)
         except (ClientDisconnect, UploadStalled):
             self.received_bytes = self._pulled.received_bytes
             raise
@@ -248,7 +252,7 @@ class BodyReader:
 
     async def _receive(self) -> bytes:
         """The next bytes as ASGI delivers them; empty at the end."""
-        clock, idle_seconds = asyncio.get_running_loop().time, self._idle_seconds
+        clock, idle_seconds = asyncio.get_running_loop().time, self.idle_seconds
         while not self._ended:
             asked_at = clock()
             try:

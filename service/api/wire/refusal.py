@@ -3,12 +3,12 @@
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from wavetrim.service.api.problems import describe_error
+from wavetrim.service.descriptors import Descriptors
 
 if TYPE_CHECKING:
     from wavetrim.service.api.wire.connection import WireProtocol
@@ -25,36 +25,29 @@ LINE_SECONDS: Final = 10.0
 """Least time between two lines in the log, as a refused client may come again at once; chosen."""
 
 
-@dataclass(frozen=True, slots=True)
 class WireLimits:
-    """Limits of a server's connections.
-
-    Attributes:
-        connections: The most that are open at once; None for no limit.
-        count_missing: How many fewer may be open now, as descriptors are used otherwise.
-        head_seconds: How long a head may take.
-        note_refusal: Called with the status of each refusal, and its reason.
-    """
-
-    connections: int | None = None
-    count_missing: Callable[[], int] = lambda: 0
-    head_seconds: float = HEAD_SECONDS
-    note_refusal: Callable[[str, object], None] = field(default=lambda _status, _reason: None)
-
-
-class Refusals:
-    """Counts refusals, and logs some of them.
+    """Limits of a server's connections; counts their refusals, and logs some of them.
 
     Args:
+        descriptors: How many connections there may be; None for any number.
+        head_seconds: How long a head may take.
         count: Called with the status of each refusal, or `CLOSED`.
     """
 
-    def __init__(self, count: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        *,
+        descriptors: Descriptors | None = None,
+        head_seconds: float = HEAD_SECONDS,
+        count: Callable[[str], None] = lambda _status: None,
+    ) -> None:
+        self.descriptors = descriptors
+        self.head_seconds = head_seconds
         self._count = count
         self._next_line_at = 0.0
         self._untold = 0
 
-    def note(self, status: str, reason: object) -> None:
+    def note_refusal(self, status: str, reason: object) -> None:
         """A connection was refused.
 
         Args:

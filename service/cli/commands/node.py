@@ -21,7 +21,7 @@ from wavetrim.service.cli.exits import CommandFailed, CommandRefused
 from wavetrim.service.cli.machine import count_threads, find_machine, load_settings
 from wavetrim.service.cli.units import read_size
 from wavetrim.service.machine_settings import MachineSettings
-from wavetrim.service.ray_address import check_ray_address
+from wavetrim.service.settings import check_ray_address
 
 _RAYS_PORTS: Final = (8265, *range(10001, 20000), 52365)
 """Ports that Ray has for its dashboard, its clients, its workers and its agents."""

@@ -7,6 +7,7 @@ import pytest
 
 from tests.processes import wait_until
 from tests.server import RunningServer, Start
+from wavetrim.service.api.machine.metrics import show_residents
 from wavetrim.service.telemetry.metrics import Metrics
 
 COUNTS = ("limit_bytes", "size_bytes", "operands", "uses", "fetches", "evictions")
@@ -32,10 +33,9 @@ def test_without_a_gpu_nothing_stays_and_jobs_of_one_b_are_right(server: Running
 def test_metrics_show_what_the_engine_tells_and_nothing_once_it_is_gone() -> None:
     metrics = Metrics()
     told = {"index": 1, **{name: number for number, name in enumerate(COUNTS)}}
-    metrics.gauges.show_residents([told])
-    assert b'wavetrim_residents{gpu="1",what="evictions"} 5.0' in metrics.render()
-    metrics.gauges.show_residents([])
-    assert b"wavetrim_residents{" not in metrics.render()
+    shown = metrics.render([show_residents([told])])
+    assert b'wavetrim_residents{gpu="1",what="evictions"} 5.0' in shown
+    assert b"wavetrim_residents{" not in metrics.render([show_residents([])])
 
 
 @pytest.mark.gpu

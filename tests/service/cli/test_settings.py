@@ -13,8 +13,7 @@ from wavetrim.service.app import create_app
 from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.descriptors import limit_connections
 from wavetrim.service.errors import SettingRefused
-from wavetrim.service.machine_settings import MOST_THREADS
-from wavetrim.service.removed_settings import REMOVED
+from wavetrim.service.machine_settings import MOST_THREADS, REMOVED
 from wavetrim.service.settings import Settings
 
 

@@ -32,13 +32,18 @@ class Awkward(Supervisor):
 
     def __init__(self):
         super().__init__("awkward", name="the process")
-        self.learned = {}
 
     def list_arguments(self, _failed_starts, /):
         return []
 
     def learn(self, hello, /):
-        self.learned = {"name": hello["name"]}
+        assert hello["name"]
+
+    def forget(self):
+        pass
+
+    def take_other(self, message, /):
+        raise AssertionError(message)
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def test_without_descriptors_a_caller_waits_and_the_loop_and_the_log_go_on(
             caller.send(b"no secret of a lease")
             caller.setblocking(False)
             answer = await asyncio.get_running_loop().sock_recv(caller, 1000)
-            leases.close()
+            await leases.close()
             return answer
 
     answer = asyncio.run(asyncio.wait_for(scenario(), 20))

@@ -12,15 +12,15 @@ import mmap
 import random
 import socket
 import sys
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, cast
 from urllib.parse import parse_qs
 
 import uvicorn
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 
 from wavetrim.service.api.problems import describe_error
-from wavetrim.service.api.wire.connection import make_protocol
+from wavetrim.service.api.wire.connection import WireProtocol
 from wavetrim.service.api.wire.exchange import EXCHANGE
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.api.wire.refusal import WireLimits
@@ -59,7 +59,7 @@ class WireApp:
 
     async def echo(self, scope: Any, receive: Any, send: Any, *, seed: str = "0") -> None:
         """Reads the body in pieces of all sizes, and sends it back."""
-        reader = self.make_reader(scope, receive)
+        reader = BodyReader(Request(scope, receive))
         count = reader.length_bytes
         assert count is not None
         with memoryview(self.memory) as memory, memory[:count] as place:
@@ -73,7 +73,7 @@ class WireApp:
 
     async def small(self, scope: Any, receive: Any, send: Any) -> None:
         """Reads a short body at once, and sends it back."""
-        reader = self.make_reader(scope, receive)
+        reader = BodyReader(Request(scope, receive))
         content = await reader.read_rest(2**16)
         await reader.finish()
         await send_views(scope, send, status=200, headers=[], views=[memoryview(content)])
@@ -94,7 +94,7 @@ class WireApp:
         """Refuses a body when some bytes of it are taken and some seconds are over."""
         if int(after):
             with memoryview(self.memory) as memory, memory[: int(after)] as place:
-                await self.make_reader(scope, receive).read_into(place)
+                await BodyReader(Request(scope, receive)).read_into(place)
         await asyncio.sleep(float(wait))
         await answer(send, 413, b"too much")
 
@@ -119,14 +119,15 @@ class WireApp:
 
     async def stall(self, scope: Any, receive: Any, send: Any) -> None:
         """Pulls a body with patience of a third of a second."""
-        reader = self.make_reader(scope, receive, idle_seconds=0.3)
+        reader = BodyReader(Request(scope, receive))
+        reader.idle_seconds = 0.3
         with memoryview(self.memory) as memory, memory[: reader.length_bytes] as place:
             await reader.read_into(place)
         await answer(send, 200, b"all")
 
     async def wait_left(self, scope: Any, receive: Any, send: Any) -> None:
         """Pulls a body, then waits until the client leaves."""
-        reader = self.make_reader(scope, receive)
+        reader = BodyReader(Request(scope, receive))
         with memoryview(self.memory) as memory, memory[: reader.length_bytes] as place:
             await reader.read_into(place)
         self.events.append("body")
@@ -149,10 +150,6 @@ class WireApp:
         """Says what has happened since it was asked last."""
         content, self.events = json.dumps(self.events).encode(), []
         await answer(send, 200, content)
-
-    def make_reader(self, scope: Any, receive: Any, idle_seconds: float = 20) -> BodyReader:
-        """A reader of the request's body."""
-        return BodyReader(scope, receive, idle_seconds=idle_seconds)
 
 
 @cache
@@ -189,7 +186,7 @@ def main(way: str, *options: str) -> None:
     config = uvicorn.Config(
         WireApp(),
         loop="uvloop",
-        http=make_protocol(LIMITS),
+        http=cast("Any", partial(WireProtocol, limits=LIMITS)),
         ws="none",
         lifespan="off",
         log_config=None,

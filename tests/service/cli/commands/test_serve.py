@@ -33,7 +33,7 @@ from tests.service.api.wire.wire_server import make_head, read_answer
 from wavetrim.client import Client
 from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.errors import SettingRefused
-from wavetrim.service.unix_socket import claim_socket
+from wavetrim.service.server.unix_socket import claim_socket
 
 A = np.random.default_rng(0).random((300, 400))
 
