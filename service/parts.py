@@ -19,7 +19,7 @@ from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
-from wavetrim.service.jobs.live import JobParts, LiveJobs
+from wavetrim.service.jobs.live import LiveJobs
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.products import Products
@@ -167,23 +167,24 @@ def make_parts(frame: Frame, database: Database) -> Parts:
     store.on_removed.append(engine.forget_matrix)
     cluster = None if settings.ray_address is None else Cluster(settings)
     fleet = Fleet(engine, cluster)
-    plans, news = Plans(engine), JobNews()
-    engines = EngineQueue(fleet, plans, settings.job_timeout_seconds)
-    engines.on_answer = lambda one, _: metrics.record_lane(one.waited_seconds, one.request.size)
+    plans = Plans(engine)
+    engines = EngineQueue(fleet, plans, settings.job_timeout_seconds, metrics)
     metrics.engine_pid = lambda: engine.pid
     slabs = SharedSlabs(arena, fleet.processes)
     for process in fleet.processes:
         _connect(process, slabs, engines)
     inline = InlineProducts(plans, settings.kernel_cache_dir)
-    job_parts = JobParts(
-        jobs=jobs, live=LiveJobs(jobs, news), matrices=store, engine=engine,
+    products = Products(
         engines=engines, inline=inline, plans=plans, settings=settings, metrics=metrics,
         traces=frame.traces,
     )  # fmt: skip
-    products = Products(job_parts)
-    dispatcher = Dispatcher(job_parts, products)
+    live = LiveJobs(
+        jobs=jobs, matrices=store, engines=engines, inline=inline, plans=plans, settings=settings,
+        metrics=metrics, traces=frame.traces,
+    )  # fmt: skip
+    dispatcher = Dispatcher(live, products)
     if cluster is not None:
-        cluster.on_change = dispatcher.look_again
+        cluster.on_change = live.advance
     return Parts(
         **{field.name: getattr(frame, field.name) for field in fields(Frame)},
         database=database, writes=writes, commits=commits, matrices=store, jobs=jobs,
@@ -191,7 +192,7 @@ def make_parts(frame: Frame, database: Database) -> Parts:
         in_flight=in_flight, leases=Leases(arena, in_flight, descriptors),
         fleet=fleet, engines=engines, bodies=Bodies(PLACES), plans=plans,
         products=products,
-        infer_statistics=InferStatistics(), news=news,
+        infer_statistics=InferStatistics(), news=live.news,
         streams=Shares("streams of events", max(1, descriptors.connections // 4)),
         waits=Shares("calls that wait for jobs", max(1, descriptors.connections // 2)),
         dispatcher=dispatcher, thinking=asyncio.Lock(),

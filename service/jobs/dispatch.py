@@ -14,13 +14,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.errors import Draining, ServiceError
-from wavetrim.service.jobs.ends import Ends
 from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.lifecycle import Lifecycle
-from wavetrim.service.jobs.live import JobParts, LiveJob
-from wavetrim.service.jobs.posting import Posting
+from wavetrim.service.jobs.live import LiveJobs
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.request import JobRequest
+from wavetrim.service.jobs.run import LiveJob
+from wavetrim.service.jobs.table.store import insist
 from wavetrim.service.storage.database.database import split
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 from wavetrim.service.threads import run_to_end
@@ -35,28 +34,24 @@ class Dispatcher:
     it; None stands for everybody.
 
     Args:
-        parts: What jobs meet on their way.
+        live: Those that have not ended.
         products: Those in one call, which end with the service, too.
 
     Attributes:
+        live: As given.
         jobs: Keeps them.
-        live: Those that have not ended.
         posting: Checks requests.
         ends: Tells when they should end.
     """
 
-    def __init__(self, parts: JobParts, products: Products) -> None:
-        self.jobs, self.live = parts.jobs, parts.live
-        self.ends = Ends(parts.engines, parts.live)
-        self.posting = Posting(parts, self.ends)
-        self._life = Lifecycle(parts, self.posting, self.ends)
-        self._engine, self._engines = parts.engine, parts.engines
-        self._settings, self._products = parts.settings, products
+    def __init__(self, live: LiveJobs, products: Products) -> None:
+        self.live, self._products = live, products
+        self.jobs, self.posting, self.ends = live.jobs, live.posting, live.ends
 
     @property
     def draining(self) -> bool:
         """True once the service takes no new work."""
-        return not self._life.may_begin
+        return not self.live.may_begin
 
     async def start(self) -> None:
         """Put the jobs that an earlier service left unfinished back into the queue, and begin."""
@@ -64,14 +59,9 @@ class Dispatcher:
             logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
         # Their tries are counted, as one of them may have ended that service.
         for job, operands in await run_to_end(self.posting.read, None):
-            self._life.add(self.posting.make_live(job, operands, is_counted=True))
-        self._life.start(self._life.predict_anew(self._engine))
-        self._life.advance()
-
-    def look_again(self) -> None:
-        """An engine has come or gone, so more or fewer jobs may run."""
-        self._engines.advance()
-        self._life.advance()
+            self.live.add(self.posting.make_live(job, operands, is_counted=True))
+        self.live.start(self.live.predict_anew())
+        self.live.advance()
 
     async def submit_all(
         self,
@@ -117,10 +107,10 @@ class Dispatcher:
             return jobs, False
         for live, job in zip(posted, jobs, strict=True):
             live.job = job
-            self._life.add(live)
+            self.live.add(live)
         for job in jobs:
             self.ends.tell(job)
-        self._life.advance()
+        self.live.advance()
         return jobs, True
 
     async def _add(
@@ -131,15 +121,15 @@ class Dispatcher:
         try:
             return await self.jobs.add(new, idempotency_key=idempotency_key, owner=tenant.name)
         except (SQLAlchemyError, asyncio.CancelledError):
-            self._life.start(self._find_added([job.id for job in new]))
+            self.live.start(self._find_added([job.id for job in new]))
             raise
 
     async def _find_added(self, job_ids: Sequence[str]) -> None:
         """Let the jobs of a POST wait that were added although it has failed."""
-        for job, operands in await self._life.read(job_ids):
+        for job, operands in await insist(self.posting.read, job_ids):
             if job.state is JobState.QUEUED and self.live.find(job.id) is None:
-                self._life.add(self.posting.make_live(job, operands))
-        self._life.advance()
+                self.live.add(self.posting.make_live(job, operands))
+        self.live.advance()
 
     async def cancel(self, job_id: str, owner: str | None = None) -> Job:
         """Cancel a job: a queued one at once, the running one as soon as the engine lets go.
@@ -149,7 +139,7 @@ class Dispatcher:
             JobStateConflict: The job has succeeded or failed already.
         """
         job = await run_to_end(self.jobs.request_cancel, job_id, owner)
-        self._life.cancel(job)
+        self.live.cancel(job)
         return job
 
     async def cancel_labelled(self, labels: Sequence[str], owner: str) -> int:
@@ -158,7 +148,7 @@ class Dispatcher:
         for some in split(await run_to_end(self.jobs.list_labelled, labels, owner)):
             cancelled = await run_to_end(self.jobs.cancel_all, some)
             for job in cancelled:
-                self._life.cancel(job)
+                self.live.cancel(job)
             count += len(cancelled)
         return count
 
@@ -172,7 +162,7 @@ class Dispatcher:
         job = await run_to_end(self.jobs.change_priority, job_id, priority, owner)
         if (live := self.live.find(job_id)) is None:
             return job  # it has ended meanwhile
-        live.attempt.change_priority(priority)
+        live.change_priority(priority)
         self.live.update(live, replace(live.job, priority=priority))
         return live.job
 
@@ -213,7 +203,7 @@ class Dispatcher:
 
     def begin_drain(self) -> None:
         """Take no new work from now on; running jobs go on, the queued ones stay queued."""
-        self._life.may_begin = False
+        self.live.may_begin = False
         self._products.begin_drain()
         for live in self.live.running:
             if not live.has_begun and live.task is not None:
@@ -223,7 +213,7 @@ class Dispatcher:
     async def drain(self, seconds: float) -> None:
         """Take no new work, and give the running jobs some seconds to finish."""
         self.begin_drain()
-        ending: set[asyncio.Task[None]] = {asyncio.create_task(self._engines.wait_idle())}
+        ending: set[asyncio.Task[None]] = {asyncio.create_task(self.live.engines.wait_idle())}
         ending |= {live.task for live in self.live.running if live.task is not None}
         await asyncio.wait(ending, timeout=seconds)
         self.live.news.end()
@@ -231,10 +221,10 @@ class Dispatcher:
     async def stop(self) -> None:
         """End now: jobs that still run go back to the queue, for the next start."""
         self.begin_drain()
-        for task in (tasks := set(self._life.tasks)):
+        for task in (tasks := set(self.live.tasks)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self.live.news.end()
 
     def _refuse(self) -> Draining:
-        return Draining(self._settings.drain_seconds)
+        return Draining(self.live.settings.drain_seconds)

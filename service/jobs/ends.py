@@ -6,7 +6,7 @@ answers about a job some time passes: who follows many jobs does not make them d
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.estimate import (
@@ -22,10 +22,13 @@ from wavetrim.service.jobs.inline import INLINE_SECONDS
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
-from wavetrim.service.jobs.live import LiveJob, LiveJobs
 from wavetrim.service.jobs.order import Waits
 from wavetrim.service.jobs.past import LEAST_AHEAD, Past, Span
 from wavetrim.service.jobs.queue import Queue
+from wavetrim.service.jobs.run import LiveJob
+
+if TYPE_CHECKING:
+    from wavetrim.service.jobs.live import LiveJobs
 
 KEPT_SECONDS: Final = 0.25
 """How long an answer about a job is given again; chosen."""
@@ -56,7 +59,7 @@ class Ends:
         live: The jobs that have not ended.
     """
 
-    def __init__(self, engines: EngineQueue, live: LiveJobs) -> None:
+    def __init__(self, engines: EngineQueue, live: "LiveJobs") -> None:
         self._engines, self._live = engines, live
         # What the service computes itself takes as long as commits, and all else as long as its
         # product; so the answers about both are not off alike.
@@ -92,14 +95,14 @@ class Ends:
                 continue
             before.add(name)
             if other.job.awaited:
-                own_seconds += max(LEAST_AHEAD, other.attempt.predicted_seconds)
+                own_seconds += max(LEAST_AHEAD, other.predicted_seconds)
                 left += other.job.awaited
             elif (told := self.tell(other.job)) is not None:
                 begins = Span(*map(max, begins, told.ends))
         begins = _delay(begins, own_seconds)
         results = "result of 1 job" if len(before) == 1 else f"results of {len(before)} jobs"
         reason = f"waits for the {results}{_note(self._pasts[False])}"
-        ends = _delay(begins, max(LEAST_AHEAD, job.attempt.predicted_seconds))
+        ends = _delay(begins, max(LEAST_AHEAD, job.predicted_seconds))
         return Expected(len(before), begins, ends, reason)
 
     def find_left(self) -> float:
@@ -110,26 +113,26 @@ class Ends:
 
     def learn(self, one: LiveJob, job: Job) -> None:
         """Learn from a job that has ended."""
-        attempt, begun_at, ended_at = one.attempt, job.started_at, job.finished_at
+        begun_at, ended_at = job.started_at, job.finished_at
         first_try = job.state is JobState.SUCCEEDED and job.attempts == 1
         if not first_try or begun_at is None or ended_at is None:
             return
         past, told = self._pasts[one.is_inline], one.told
-        computed_at = begun_at if one.is_inline else attempt.ended_at
+        computed_at = begun_at if one.is_inline else one.ended_at
         if computed_at is not None:
-            past.learn_trail(attempt.kind, ended_at - computed_at)
+            past.learn_trail(one.kind, ended_at - computed_at)
         if told is None:
             return
         if not told.before:
             past.learn_lead(begun_at - told.at)
         elif one.is_inline:
             each_seconds = (ended_at - told.at) / (told.before + 1)
-            past.learn_run(attempt.kind, attempt.predicted_seconds, each_seconds)
+            past.learn_run(one.kind, one.predicted_seconds, each_seconds)
         past.learn_end((told.at, told.begin, told.end), begun=begun_at, ended=ended_at)
 
     def _look(self, one: LiveJob) -> Expected:
         """Find an answer anew; the first one is what was told, unless no engine was there yet."""
-        answer = self._find(one.attempt, one.is_inline)
+        answer = self._find(one, one.is_inline)
         if one.answer is None and self._engines.is_ready:
             one.told = answer
         one.answer = answer
@@ -190,15 +193,15 @@ class Ends:
 
     def _tell_running(self, one: LiveJob, now: float, started_at: float) -> Expected:
         """The answer about a job that runs, or whose result is written."""
-        attempt, past = one.attempt, self._pasts[one.is_inline]
+        past = self._pasts[one.is_inline]
         if one.is_inline:
             end, reason = now, "is computed by the service itself"
-        elif attempt.ended_at is not None:
-            end, reason = attempt.ended_at, "its result is being written"
+        elif one.ended_at is not None:
+            end, reason = one.ended_at, "its result is being written"
         else:
-            left = self._find_left(attempt, now)
+            left = self._find_left(one, now)
             end, reason = now + left, f"runs on {self._engines.devices}"
-        end += past.find_trail(attempt.kind)
+        end += past.find_trail(one.kind)
         _, ends = past.calibrate(now, now, end)
         begins = Span(started_at, started_at, started_at)
         return Expected(0, begins, ends, reason + _note(past))

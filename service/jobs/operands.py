@@ -102,6 +102,13 @@ def list_ids(job: Job) -> list[str]:
     return [one for one in (job.a, job.b, job.c) if one is not None]
 
 
+def find_all(job: Job, found: Mapping[str, Matrix]) -> Operands | None:
+    """A, B and C of a job; None if one of them is not found."""
+    if not all(one in found for one in list_ids(job)):
+        return None
+    return found[job.a], found[job.b], None if job.c is None else found[job.c]
+
+
 def find_matrices(job: Job, matrices: "MatrixStore") -> Operands:
     """A, B and C of a job; no C if it names none.
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.service.clock import read_time
-from wavetrim.service.jobs.operands import fold
+from wavetrim.service.jobs.operands import find_stack, fold
 from wavetrim.service.option_fields import ProductOptions
 
 EXAMPLE_ID: Final = "0b8d3a6f5c2e4f1d9a7b6c5d4e3f2a1b"
@@ -149,7 +149,7 @@ def make_product(
     a: Operand,
     b: Operand,
     c: Operand | None,
-    out: Operand,
+    out: Operand | None = None,
 ) -> RunRequest:
     """The product of a job's request, wherever its matrices lie; a stack may be one product.
 
@@ -158,8 +158,9 @@ def make_product(
         a: Where A lies, or only its shape.
         b: B, likewise.
         c: C, likewise; None without.
-        out: The result, likewise.
+        out: The result, likewise; None for that of the operands, which lies nowhere.
     """
+    out = out or Operand(0, 0, a.rows, b.columns, a.dtype, stack=find_stack(a, b, c))
     product = RunRequest(
         "", a, b, c, out, alpha=asked["alpha"], beta=asked["beta"], verify=asked["verify"],
         options=PlanOptions.read(asked),

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,20 +26,13 @@ _LEAST_SECONDS: Final = 1e-3
 """Least time that a product is expected to go on until it has ended; chosen."""
 
 
-def _do_nothing() -> None:
-    """Nobody wants to know."""
-
-
-def _ignore(_message: Message) -> None:
-    """Nobody wants to know."""
-
-
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """One attempt at a product: it waits in the queue, and then an engine has it.
+    """A product that waits in the queue, and that an engine has then; tried again if that fails.
 
-    A job has one from when it is accepted. Until the job's matrices are in memory it is not
-    *ready*: its request then tells their shapes, not where they lie.
+    Whoever wants to hear of it has a class of its own, with some of the methods `on_*`. A job waits
+    from when it is accepted. Until its matrices are in memory it is not *ready*: its request then
+    tells their shapes, not where they lie.
 
     Attributes:
         request: The product.
@@ -49,21 +42,17 @@ class Attempt:
         priority: The higher one goes first within its caller.
         kind: Its kind, by which seconds are learned.
         is_small: Whether it takes an engine only milliseconds.
-        extents: The memory that it lies in.
-        is_ready: Whether it can be sent.
-        on_wanted: Called when it would begin now if it were ready.
-        on_begin: Called when the product is sent to an engine.
-        on_message: Receives the engine's messages before the final one.
-        on_slow: Called now and then while it waits and runs, unless it is quick.
         until: When it is stopped for its deadline, by `time.perf_counter`.
+        is_being_estimated: Whether a thread is finding how long the engines would take.
+        is_ready: Whether it can be sent.
+        extents: The memory that it lies in.
         queue: Where it waits; None if it does not.
         entered_at: When it began to wait, by `time.perf_counter`.
         waited_seconds: How long it has waited until it was sent, and for its devices if they were
             busy.
-        is_being_estimated: Whether a thread is finding how long the engines would take.
         begins_at: When all its devices should be free, by the monotonic clock; later products do
             not delay it. None before that is known.
-        stopped: Why it was stopped; None if nobody has stopped it.
+        stopped: Why this try was stopped; None if nobody has stopped it.
         run: The product at its engine; None before it was sent.
         holds: Keep its memory while an engine has the product.
         losses: How many nodes were lost while they had it.
@@ -81,17 +70,13 @@ class Attempt:
     priority: int = 0
     kind: Kind = field(init=False)
     is_small: bool = field(init=False)
-    extents: Sequence[Extent] = ()
-    is_ready: bool = False
-    on_wanted: Callable[[], None] = _do_nothing
-    on_begin: Callable[[], None] = _do_nothing
-    on_message: Callable[[Message], None] = _ignore
-    on_slow: Callable[[], None] = _do_nothing
     until: float = math.inf
+    is_being_estimated: bool = False
+    is_ready: bool = False
+    extents: Sequence[Extent] = ()
     queue: "Queue | None" = None
     entered_at: float = field(default_factory=time.perf_counter)
     waited_seconds: float = 0.0
-    is_being_estimated: bool = False
     begins_at: float | None = None
     stopped: str | None = None
     run: "EngineRun | None" = None
@@ -100,15 +85,26 @@ class Attempt:
     sent_at: float | None = None
     begun_at: float | None = None
     ended_at: float | None = None
-    final: asyncio.Future[Message] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
+    final: asyncio.Future[Message] = field(init=False)
 
     def __post_init__(self) -> None:
         out, devices = self.request.out, self.request.options.devices
         columns = self.request.a.columns
         self.kind = find_kind(out.rows, out.columns, columns, out.dtype, devices)
         self.is_small = self.request.is_small
+        self.final = asyncio.get_running_loop().create_future()
+
+    def on_wanted(self) -> None:
+        """It would begin now if it were ready."""
+
+    def on_begin(self) -> None:
+        """It is sent to an engine."""
+
+    def on_message(self, message: Message) -> None:
+        """The engine says something before the final message."""
+
+    def on_slow(self) -> None:
+        """Called now and then while it waits and runs, unless it is quick."""
 
     @property
     def has_left(self) -> bool:
@@ -123,13 +119,18 @@ class Attempt:
         return request.options == NO_OPTIONS and self.is_small and request.needs_one_thread
 
     def make_ready(self, request: RunRequest, extents: Sequence[Extent]) -> None:
-        """Its matrices lie in memory now.
+        """Its next try may begin: its matrices lie in memory now.
 
         Args:
             request: The product, with their addresses; its id is not in the lane yet.
             extents: The memory that they lie in. It is held for the engine until that has answered
                 or is gone, even if nobody waits for the product any more.
         """
+        if self.has_left:
+            self.stopped = self.run = self.begins_at = None
+            self.sent_at = self.begun_at = self.ended_at = None
+            self.losses = 0
+            self.final = asyncio.get_running_loop().create_future()
         self.request, self.extents, self.is_ready = request, extents, True
         self.entered_at = time.perf_counter()
 
@@ -141,13 +142,6 @@ class Attempt:
         self.priority = priority
         if queue is not None:
             queue.add(self)
-
-    def repeat(self) -> "Attempt":
-        """The next attempt at the product."""
-        return Attempt(
-            self.request, caller=self.caller, since=self.since,
-            predicted_seconds=self.predicted_seconds, priority=self.priority,
-        )  # fmt: skip
 
     def note_wait(self) -> None:
         """The product has waited until now."""

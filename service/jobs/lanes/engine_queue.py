@@ -61,7 +61,7 @@ class EngineQueue(RunningProducts):
     def most_runs(self) -> int:
         """How many jobs are brought into memory at a time, those that are computed included."""
         here = LANE_RUNS * (1 + len(self._here.devices))
-        return here + NODE_RUNS * len(self._fleet.nodes)
+        return here + NODE_RUNS * len(self.fleet.nodes)
 
     @property
     def longest_wait_seconds(self) -> float:
@@ -103,13 +103,19 @@ class EngineQueue(RunningProducts):
         return self.explain_stop(attempt)
 
     def advance(self) -> None:
-        """Send the products that may begin; called whenever an engine or an attempt has changed."""
-        if self._fleet.nodes:
+        """Send the products that may begin, and have the next ones brought into memory.
+
+        It is called whenever an engine or an attempt has changed.
+        """
+        if self.fleet.nodes:
             self._advance_everywhere()
         elif self._here.ready and self.queue:
             self._advance_here()
             if self._here.devices and self.queue:
                 self._place_here(self.queue.list_first(LOOK_AHEAD))
+        for attempt in self.queue.list_first(max(1, self.most_runs - self.running)):
+            if not attempt.is_ready:
+                attempt.on_wanted()
 
     def _advance_here(self) -> None:
         """Send products that may have all devices: a single one, and small ones ahead."""
@@ -180,7 +186,7 @@ class EngineQueue(RunningProducts):
             offer = self._cluster.choose(attempt, reserved)
             if offer is None:
                 continue
-            name, engine = offer.engine, self._fleet.find(offer.engine)
+            name, engine = offer.engine, self.fleet.find(offer.engine)
             if name == self._here.id and self._here.devices:
                 here.append(attempt)
             elif engine is not None and self._cluster.has_room(name, attempt, reserved):

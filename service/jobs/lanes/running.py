@@ -9,7 +9,7 @@ import logging
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -24,6 +24,7 @@ from wavetrim.service.jobs.lanes.host_lanes import HostLanes, LaneState
 from wavetrim.service.jobs.past import Past
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.queue import Queue
+from wavetrim.service.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -47,18 +48,20 @@ class RunningProducts:
         fleet: The engines.
         plans: Say how long products take.
         timeout_seconds: How long an engine may have one.
+        metrics: Counts how long they have waited.
 
     Attributes:
+        fleet: As given.
         past: What those that have ended taught.
         queue: The products that wait.
         tries: The products that are being tried: they wait for an engine, or one has them.
-        on_left: Called when a product has ended, or does not wait any more: others may come next.
-        on_answer: Called with a product and its final message, after those who wait for it.
     """
 
-    def __init__(self, fleet: Fleet, plans: Plans, timeout_seconds: float) -> None:
-        self._fleet = fleet
-        self._here = fleet.here
+    def __init__(
+        self, fleet: Fleet, plans: Plans, timeout_seconds: float, metrics: Metrics
+    ) -> None:
+        self.fleet, self._here = fleet, fleet.here
+        self._metrics = metrics
         self._timeout_seconds = timeout_seconds
         self._loads = defaultdict[str, Load](Load)
         self._load = self._loads[fleet.here.id]
@@ -70,8 +73,6 @@ class RunningProducts:
         self.past = Past()
         self.queue = Queue()
         self.tries: set[Attempt] = set()
-        self.on_left: Callable[[], None] = lambda: None
-        self.on_answer: Callable[[Attempt, Message], None] | None = None
 
     @property
     def running(self) -> int:
@@ -81,7 +82,7 @@ class RunningProducts:
     @property
     def is_ready(self) -> bool:
         """Whether an engine takes products."""
-        return self._here.ready or bool(self._fleet.nodes)
+        return self._here.ready or bool(self.fleet.nodes)
 
     @property
     def devices(self) -> str:
@@ -117,7 +118,7 @@ class RunningProducts:
                 attempt.queue.remove(attempt)
             attempt.note_wait()
             resolve(attempt.final, message or {"type": "cancelled", "job": attempt.request.job})
-            self.on_left()
+            self.advance()
 
     def stop(self, attempt: Attempt, reason: str) -> None:
         """Stop a product, wherever it is: it has its final message soon.
@@ -142,16 +143,17 @@ class RunningProducts:
         when this returns, the product has its final message, and nothing writes to its memory.
         """
         self.give_up(attempt)
-        if attempt.final.done() or attempt.run is None:
+        final = attempt.final  # that of this try: another one may begin as soon as it is there
+        if final.done() or attempt.run is None:
             return
         attempt.run.cancel()
-        await asyncio.wait({attempt.final}, timeout=STOP_GRACE_SECONDS)
-        if not attempt.final.done():
+        await asyncio.wait({final}, timeout=STOP_GRACE_SECONDS)
+        if not final.done():
             reason = f"it did not stop a product within {STOP_GRACE_SECONDS:g} s"
             await attempt.run.end_engine(reason)
-            await asyncio.wait({attempt.final}, timeout=STOP_GRACE_SECONDS)
-            if not attempt.final.done() and self._fleet.cluster is not None:
-                await self._fleet.cluster.restart(reason)
+            await asyncio.wait({final}, timeout=STOP_GRACE_SECONDS)
+            if not final.done() and self.fleet.cluster is not None:
+                await self.fleet.cluster.restart(reason)
 
     def watch_tries(self) -> None:
         """Look at the tries soon, and again while there are any."""
@@ -256,7 +258,7 @@ class RunningProducts:
         """Have another engine compute a product whose node is lost, from the first row on."""
         attempt.losses += 1
         offer = self._cluster.choose(attempt, {}) if attempt.losses <= MOST_LOSSES else None
-        engine = None if offer is None else self._fleet.find(offer.engine)
+        engine = None if offer is None else self.fleet.find(offer.engine)
         if offer is None or engine is None:
             self._end(attempt, failure)
             return
@@ -278,6 +280,6 @@ class RunningProducts:
             self.past.learn_run(attempt.kind, attempt.predicted_seconds, seconds)
         resolve(attempt.final, message)
         self.advance()
-        self.on_left()
-        if self.on_answer is not None:
-            asyncio.get_running_loop().call_soon(self.on_answer, attempt, message)
+        # Counted once who waits for the answer has it.
+        waited_seconds, size = attempt.waited_seconds, attempt.request.size
+        asyncio.get_running_loop().call_soon(self._metrics.record_lane, waited_seconds, size)

@@ -4,11 +4,14 @@ All rows are changed by one thread (`storage/database/shared_commits.py`), one c
 other. So what a change has read stays true until it is committed.
 """
 
+import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine, delete, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.errors import JobStateConflict
@@ -18,9 +21,15 @@ from wavetrim.service.jobs.table.rows import JobReader, change_row, describe_job
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.shared_commits import CommitLost, SharedCommits, Together
 from wavetrim.service.storage.database.tables import jobs
-from wavetrim.service.threads import await_end
+from wavetrim.service.threads import await_end, run_to_end
 
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
 R = TypeVar("R")
+
+_PAUSE_SECONDS: Final = 1.0
+"""Between two tries to reach a database that does not answer."""
 
 _BATCH: Final = 500
 """Jobs that are forgotten in one transaction; chosen, so that other writers need not wait long."""
@@ -248,3 +257,13 @@ class JobStore(JobReader):
             return self._commits.add(change, durable=durable).result()
         except CommitLost as lost:
             raise lost.cause from lost
+
+
+async def insist(work: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
+    """Do something with the database, again until that answers."""
+    while True:
+        try:
+            return await run_to_end(work, *args, **named)
+        except SQLAlchemyError:
+            logger.exception("the database does not answer")
+            await asyncio.sleep(_PAUSE_SECONDS)
