@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.estimate import (
-    Ahead,
     Answer,
     Expected,
     Group,
@@ -22,7 +21,6 @@ from wavetrim.service.jobs.inline import INLINE_SECONDS
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
-from wavetrim.service.jobs.order import Waits
 from wavetrim.service.jobs.past import LEAST_AHEAD, Past, Span
 from wavetrim.service.jobs.queue import Queue
 from wavetrim.service.jobs.run import LiveJob
@@ -45,8 +43,6 @@ _MOST_AWAITED: Final = 64
 
 _SPREAD: Final = (1.0, 0.5, 2.0)
 """Median and bounds of the time of such a job, over what is predicted; chosen."""
-
-_find_stretch = attrgetter("stretch")
 
 _YOUNG: Final = "; few jobs have ended since the service started, so the intervals are wide"
 
@@ -83,7 +79,10 @@ class Ends:
         if job.state is JobState.RUNNING and job.started_at is not None:
             return self._tell_running(one, now, job.started_at)
         if one.answer is None or now - one.answer.at > KEPT_SECONDS:
-            return self._look(one)
+            answer = self._find(one, one.is_inline)
+            if one.answer is None and self._engines.is_ready:
+                one.told = answer
+            one.answer = answer
         return one.answer.expected
 
     def _tell_dependent(self, job: LiveJob) -> Expected:
@@ -130,14 +129,6 @@ class Ends:
             past.learn_run(one.kind, one.predicted_seconds, each_seconds)
         past.learn_end((told.at, told.begin, told.end), begun=begun_at, ended=ended_at)
 
-    def _look(self, one: LiveJob) -> Expected:
-        """Find an answer anew; the first one is what was told, unless no engine was there yet."""
-        answer = self._find(one, one.is_inline)
-        if one.answer is None and self._engines.is_ready:
-            one.told = answer
-        one.answer = answer
-        return answer.expected
-
     def _find(self, job: Attempt, is_inline: bool) -> Answer:
         """The answer about a job that waits."""
         now, past, running = read_clock(), self._pasts[is_inline], list[Attempt]()
@@ -149,41 +140,21 @@ class Ends:
             queue, running = self._engines.queue, self._engines.list_running()
             count = len(running)
             left_seconds = sum(self._find_left(attempt, now) for attempt in running)
-        ahead = self._find_ahead(
-            job, queue, past, left_seconds, now=now, abreast=_count_abreast(running)
-        )
-        before = ahead.own + ahead.others + count
+        ahead = find_ahead(
+            job, _list_groups(queue, job.caller, past, _MOST_GROUPS),
+            _list_others(queue, job.caller, past), served_seconds=queue.find_served(job.caller),
+            now=now, left_seconds=left_seconds, abreast=_count_abreast(running),
+        )  # fmt: skip
+        position = ahead.own + ahead.others
         begin = now + max(ahead.seconds, past.find_lead())
         end = begin + seconds + past.find_trail(job.kind)
-        own = ahead.own + sum(attempt.caller == job.caller for attempt in running)
         reason = "waits for the engine, which starts"
         if self._engines.is_ready:
-            others = ahead.own + ahead.others + len(running) - own
+            own = ahead.own + sum(attempt.caller == job.caller for attempt in running)
+            others = position + len(running) - own
             reason = describe_wait(own, others, self._engines.devices)
-        spans = past.calibrate(now, begin, end)
-        expected = Expected(ahead.own + ahead.others, *spans, reason + _note(past))
-        return Answer(now, before, begin, end, expected)
-
-    def _find_ahead(
-        self, job: Waits, queue: Queue, past: Past, left_seconds: float, *, now: float, abreast: int
-    ) -> Ahead:
-        callers = [caller for caller in queue.callers if caller != job.caller]
-        times = -(-len(callers) // _MOST_GROUPS) or 1
-        looked = callers[::times]
-        most = _MOST_GROUPS // max(1, len(looked))
-        others = [
-            Others(queue.find_served(caller), _list_groups(queue, caller, past, most), times)
-            for caller in looked
-        ]
-        return find_ahead(
-            job,
-            _list_groups(queue, job.caller, past, _MOST_GROUPS),
-            others,
-            served_seconds=queue.find_served(job.caller),
-            now=now,
-            left_seconds=left_seconds,
-            abreast=abreast,
-        )
+        expected = Expected(position, *past.calibrate(now, begin, end), reason + _note(past))
+        return Answer(now, position + count, begin, end, expected)
 
     def _find_left(self, attempt: Attempt, now: float) -> float:
         """What is left of a product that runs; a late one goes on for as long as it is late."""
@@ -207,15 +178,27 @@ class Ends:
         return Expected(0, begins, ends, reason + _note(past))
 
 
+def _list_others(queue: Queue, caller: str, past: Past) -> list[Others]:
+    """All other callers of whom products wait, or some that stand for all."""
+    callers = [one for one in queue.callers if one != caller]
+    times = -(-len(callers) // _MOST_GROUPS) or 1
+    looked = callers[::times]
+    most = _MOST_GROUPS // max(1, len(looked))
+    return [
+        Others(queue.find_served(one), _list_groups(queue, one, past, most), times)
+        for one in looked
+    ]
+
+
 def _list_groups(queue: Queue, caller: str, past: Past, most: int) -> list[Group]:
     """What waits of a caller, in at most some groups."""
     kinds = queue.list_kinds(caller)
     step = -(-len(kinds) // most) or 1
-    groups = []
-    for attempts in kinds[::step]:
-        seconds = past.find_seconds(attempts[0].kind, attempts[0].predicted_seconds)
-        groups.append(Group(attempts, seconds, step))
-    return sorted(groups, key=_find_stretch)
+    groups = [
+        Group(some, past.find_seconds(some[0].kind, some[0].predicted_seconds), step)
+        for some in kinds[::step]
+    ]
+    return sorted(groups, key=attrgetter("stretch"))
 
 
 def _count_abreast(running: Sequence[Attempt]) -> int:

@@ -1,6 +1,6 @@
 """What goes before a job, and what is told of it. Pure.
 
-Let the job begin at T. Of its own caller's products those go first whose ratio (`order`) is higher
+Let the job begin at T. Of its own caller's products those go first whose ratio (`queue`) is higher
 at T than the job's. Of every other caller the shortest products go first, until that caller has
 been served for as long as the job's caller will have been at T:
 
@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from wavetrim.service.jobs.order import LEAST_SECONDS, PRIORITY_DOUBLES, Waits, find_ratio
 from wavetrim.service.jobs.past import Span
+from wavetrim.service.jobs.queue import LEAST_SECONDS, PRIORITY_DOUBLES, Waits, find_ratio
 
 _MOST_ROUNDS: Final = 3
 """How often T is computed; chosen: it changes little after that."""

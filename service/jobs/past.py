@@ -23,12 +23,11 @@
 """
 
 import math
-from bisect import bisect_left, insort
 from collections import deque
 from typing import Final, NamedTuple, TypeAlias
 
 from wavetrim.kernels.last_used import LastUsed
-from wavetrim.service.jobs.order import LEAST_SECONDS
+from wavetrim.service.jobs.queue import LEAST_SECONDS
 
 Kind: TypeAlias = tuple[str, int, int, int, str | None]
 """Element type, bits of M, N and K, and the devices asked for."""
@@ -71,36 +70,32 @@ class Lately:
 
     Args:
         most: How many are kept.
+
+    Attributes:
+        middle: Their median; None without any.
     """
 
     def __init__(self, most: int = _MOST_RUNS) -> None:
         self._values: deque[float] = deque(maxlen=most)
-        self._sorted: list[float] = []
+        self.middle: float | None = None
 
     def __len__(self) -> int:
         return len(self._values)
 
     def add(self, value: float) -> None:
         """One more was measured."""
-        if len(self._values) == self._values.maxlen:
-            del self._sorted[bisect_left(self._sorted, self._values[0])]
         self._values.append(value)
-        insort(self._sorted, value)
-
-    def find_middle(self, default: float) -> float:
-        """The median; the default if nothing was measured."""
-        middle, odd = divmod(len(self._sorted), 2)
-        if odd:
-            return self._sorted[middle]
-        return (self._sorted[middle - 1] + self._sorted[middle]) / 2 if middle else default
+        ordered, half = sorted(self._values), len(self._values) // 2
+        self.middle = (ordered[half] + ordered[-1 - half]) / 2
 
     def enclose(self, value: float) -> Span:
         """Where the next value lies with 90%, and what of that is nearest to a given one.
 
         Of at least `LEAST_ENDS` values.
         """
-        edge = math.floor(0.05 * (len(self) + 1) + 1e-9) - 1
-        low, high = self._sorted[edge], self._sorted[-1 - edge]
+        ordered = sorted(self._values)
+        edge = math.floor(0.05 * (len(ordered) + 1) + 1e-9) - 1
+        low, high = ordered[edge], ordered[-1 - edge]
         return Span(min(max(value, low), high), low, high)
 
 
@@ -158,7 +153,8 @@ class Past:
 
     def find_lead(self) -> float:
         """How long it takes until a job begins that has nothing ahead of it."""
-        return self._leads.find_middle(max(LEAST_AHEAD, self._least_seconds))
+        lead = self._leads.middle
+        return max(LEAST_AHEAD, self._least_seconds) if lead is None else lead
 
     def find_trail(self, kind: Kind) -> float:
         """How long it takes from the end of a product to that of its job."""
@@ -186,4 +182,4 @@ def _add(values: _ByKind, kind: Kind, value: float) -> None:
 
 def _find_middle(values: _ByKind, kind: Kind, default: float) -> float:
     lately = values.find(kind) or values.find(None)
-    return lately.find_middle(default) if lately else default
+    return default if lately is None or lately.middle is None else lately.middle

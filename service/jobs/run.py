@@ -194,9 +194,6 @@ class LiveJob(Attempt):
         self.make_ready(replace(work.request, cpu_only=tries >= MOST_TRIES), work.extents)
         try:
             message = await self.all.engines.run(self)
-        except asyncio.CancelledError:
-            await self.all.engines.end(self)
-            raise
         finally:
             if self.writing is not None:  # it would come after the end that is written next
                 await asyncio.wait({self.writing})

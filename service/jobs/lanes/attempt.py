@@ -167,7 +167,6 @@ class EngineRun:
         began: When it was sent.
         ends_at: When it should end.
         is_alone: Whether the engine had nothing else to do when it was sent.
-        is_stopped: Whether the engine was asked to stop it.
     """
 
     attempt: Attempt
@@ -178,17 +177,6 @@ class EngineRun:
     began: float = 0.0
     ends_at: float = 0.0
     is_alone: bool = False
-    is_stopped: bool = False
-
-    def cancel(self) -> None:
-        """Ask the engine to stop."""
-        self.is_stopped = True
-        self.engine.cancel(self.job)
-
-    async def end_engine(self, reason: str) -> None:
-        """End the engine by force; another one is started."""
-        self.is_stopped = True
-        await self.engine.restart(reason)
 
 
 class Load:
@@ -200,14 +188,12 @@ class Load:
 
     def __init__(self) -> None:
         self.runs: list[EngineRun] = []
-        self._large = 0
 
     def add(self, run: EngineRun) -> None:
         """A product was sent to the engine: it comes after what its devices have to do."""
         run.began, run.is_alone = time.monotonic(), not self.runs
         self.runs.append(run)
         run.ends_at = self._find_begin(run) + run.seconds
-        self._large += not run.attempt.is_small
 
     def begin(self, run: EngineRun, lane: DeviceSet, seconds: float) -> None:
         """The engine says which devices work at a product, and how long it should take."""
@@ -225,26 +211,23 @@ class Load:
         ]
         return max(begins, default=now)
 
-    def remove(self, run: EngineRun) -> None:
-        """A product has ended."""
-        self.runs.remove(run)
-        self._large -= not run.attempt.is_small
-
-    def has_room(self, attempt: Attempt) -> bool:
-        """Whether one more product may be sent: a few small ones, or a single other one."""
-        if not self.runs:
-            return True
-        return attempt.is_small and self._large == 0 and len(self.runs) < AHEAD
+    @property
+    def _large(self) -> int:
+        return sum(not run.attempt.is_small for run in self.runs)
 
     @property
     def is_full(self) -> bool:
-        """Whether no product has room."""
-        return self._large > 0 or len(self.runs) >= AHEAD
+        """Whether no further product has room: a few small ones have, or a single other one."""
+        return len(self.runs) >= AHEAD or self._large > 0
 
     @property
     def has_many_small(self) -> bool:
         """Whether the engine has as many small products as it may."""
         return len(self.runs) - self._large >= AHEAD
+
+    def has_room(self, attempt: Attempt) -> bool:
+        """Whether one more product may be sent."""
+        return not self.runs or (attempt.is_small and not self.is_full)
 
     def may_follow(self, lane: DeviceSet) -> bool:
         """Whether one more product may be sent to some devices, of which each has one at most.

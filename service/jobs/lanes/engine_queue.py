@@ -92,9 +92,9 @@ class EngineQueue(RunningProducts):
         try:
             message = await attempt.final
         except asyncio.CancelledError:
-            self.give_up(attempt)
+            self.stop(attempt, "cancelled")
             if attempt.run is not None:
-                attempt.run.cancel()
+                attempt.run.engine.cancel(attempt.run.job)
             raise
         finally:
             self.tries.discard(attempt)

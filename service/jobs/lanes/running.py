@@ -67,7 +67,6 @@ class RunningProducts:
         self._load = self._loads[fleet.here.id]
         self._host = HostLanes(fleet.here, self._load, plans.cache)
         self._cluster = ClusterLanes(fleet, self._loads, plans)
-        self._running: dict[str, Attempt] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self.past = Past()
@@ -77,7 +76,7 @@ class RunningProducts:
     @property
     def running(self) -> int:
         """How many products the engines have."""
-        return len(self._running)
+        return len(self.list_running())
 
     @property
     def is_ready(self) -> bool:
@@ -90,8 +89,8 @@ class RunningProducts:
         return ", ".join(f"cuda:{one.index}" for one in self._here.devices) or "the CPU"
 
     def list_running(self) -> list[Attempt]:
-        """The products that the engines have."""
-        return list(self._running.values())
+        """The products that the engines have. Any thread may call this."""
+        return [run.attempt for load in list(self._loads.values()) for run in list(load.runs)]
 
     def describe(self) -> list[LaneState]:
         """What each device of this machine does."""
@@ -103,8 +102,8 @@ class RunningProducts:
 
     async def wait_idle(self) -> None:
         """Wait until no engine has a product."""
-        while self._running:
-            await asyncio.wait({attempt.final for attempt in self._running.values()})
+        while running := self.list_running():
+            await asyncio.wait({attempt.final for attempt in running})
 
     def give_up(self, attempt: Attempt, message: Message | None = None) -> None:
         """Give up a product if it still waits; one that was sent to an engine goes on.
@@ -129,28 +128,24 @@ class RunningProducts:
         """
         attempt.stopped = attempt.stopped or reason
         self.give_up(attempt)
-        if not attempt.final.done():
-            self._begin_task(self.end(attempt), "stop")
+        if attempt.run is not None and not attempt.final.done():
+            self._begin_task(self._end_run(attempt.run, attempt.final), "stop")
 
     def _begin_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
         self._tasks.add(task := asyncio.create_task(work, name=name))
         task.add_done_callback(self._tasks.discard)
 
-    async def end(self, attempt: Attempt) -> None:
-        """Stop a product: do not send it, or ask its engine, and at last end that engine.
+    async def _end_run(self, run: EngineRun, final: asyncio.Future[Message]) -> None:
+        """Ask an engine to stop a product, and at last end that engine.
 
         If a node's engine cannot be ended in time, the process that speaks with the nodes is. So
         when this returns, the product has its final message, and nothing writes to its memory.
         """
-        self.give_up(attempt)
-        final = attempt.final  # that of this try: another one may begin as soon as it is there
-        if final.done() or attempt.run is None:
-            return
-        attempt.run.cancel()
+        run.engine.cancel(run.job)
         await asyncio.wait({final}, timeout=STOP_GRACE_SECONDS)
         if not final.done():
             reason = f"it did not stop a product within {STOP_GRACE_SECONDS:g} s"
-            await attempt.run.end_engine(reason)
+            await run.engine.restart(reason)
             await asyncio.wait({final}, timeout=STOP_GRACE_SECONDS)
             if not final.done() and self.fleet.cluster is not None:
                 await self.fleet.cluster.restart(reason)
@@ -201,7 +196,6 @@ class RunningProducts:
             seconds: How long it should take.
             lane: The devices of this machine that work at it; None for all.
         """
-        self._running[attempt.request.job] = attempt
         attempt.sent_at = read_clock()
         if attempt.queue is not None:
             attempt.queue.begin(attempt)
@@ -236,7 +230,7 @@ class RunningProducts:
         elif message["type"] not in FINAL_TYPES:
             attempt.on_message(message)
         else:
-            self._loads[run.engine.id].remove(run)
+            self._loads[run.engine.id].runs.remove(run)
             if is_here:
                 self._host.learn(attempt, message)
                 self._end(attempt, message)
@@ -246,7 +240,7 @@ class RunningProducts:
     def _take_from_node(self, run: EngineRun, message: dict[str, Any]) -> None:
         """A node has ended a product, or is lost."""
         if message["type"] == "failed" and message["kind"] in _NODE_FAILURES:
-            if not run.is_stopped:
+            if run.attempt.stopped is None:
                 self._move(run.attempt, message)
                 return
             message["type"] = "cancelled"  # its engine was ended to stop it
@@ -272,7 +266,6 @@ class RunningProducts:
         """A product has ended: learn from it how long the next ones of its kind take."""
         for hold in attempt.holds:
             hold.release()
-        del self._running[attempt.request.job]
         attempt.ended_at = read_clock()
         began_at = attempt.begun_at or attempt.sent_at
         if message["type"] == "succeeded" and began_at is not None:

@@ -16,14 +16,12 @@ from sqlalchemy import (
     Engine,
     Row,
     Update,
-    and_,
     bindparam,
     func,
-    not_,
     or_,
     select,
     update,
-)  # fmt: skip
+)
 
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.scheduler.options import NO_OPTIONS
@@ -69,27 +67,15 @@ def make_job(
         trace: The `traceparent` of the request.
         idempotency_key: Its key, as it is stored.
     """
-    a, b, c = (_name_operand(request.get(name)) for name in ("a", "b", "c"))
-    assert a is not None
-    assert b is not None
+    operands: dict[str, Any] = {
+        name: PROMISE + one["job"] if isinstance(one := request.get(name), Mapping) else one
+        for name in ("a", "b", "c")
+    }
     return Job(
-        id=uuid.uuid4().hex,
-        priority=request["priority"],
-        request=dict(request),
-        a=a,
-        b=b,
-        c=c,
-        shape=shape,
-        idempotency_key=idempotency_key,
-        created_at=read_clock(),
-        owner=owner,
-        trace=trace,
-    )
-
-
-def _name_operand(asked: str | Mapping[str, str] | None) -> str | None:
-    """An operand as its column has it: the id of a matrix, or the promise of a job."""
-    return asked if asked is None or isinstance(asked, str) else PROMISE + asked["job"]
+        id=uuid.uuid4().hex, priority=request["priority"], request=dict(request), shape=shape,
+        idempotency_key=idempotency_key, created_at=read_clock(), owner=owner, trace=trace,
+        **operands,
+    )  # fmt: skip
 
 
 def make_row(job: Job) -> dict[str, Any]:
@@ -125,14 +111,19 @@ def change_row(
     return None if row is None else read_job(row)
 
 
+def write_job(connection: Connection, job: Job, **others: Any) -> Job | None:
+    """Write a job, and other columns, unless it has ended before; then this is None."""
+    return change_row(connection, job.id, _describe_job(job) | others)
+
+
 def write_all(connection: Connection, changed: Sequence[Job]) -> bool:
     """Write jobs, without reading their rows; returns whether none had ended before."""
     change = _build_update(_WRITTEN, UNFINISHED)
-    given = [_name_values(job.id, describe_job(job)) for job in changed]
+    given = [_name_values(job.id, _describe_job(job)) for job in changed]
     return connection.execute(change, given).rowcount == len(given)
 
 
-def describe_job(job: Job) -> dict[str, Any]:
+def _describe_job(job: Job) -> dict[str, Any]:
     """The columns that the run of a job and its end change."""
     return {name: getattr(job, name) for name in _WRITTEN}
 
@@ -150,11 +141,6 @@ def _build_update(names: tuple[str, ...], states: tuple[JobState, ...]) -> Updat
     given = {name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in names}
     in_state = or_(*(jobs.c.state == state for state in states))
     return update(jobs).where(jobs.c.id == bindparam("job"), in_state).values(**given)
-
-
-def find_job(connection: Connection, job_id: str) -> Job | None:
-    """A job as its row has it; None if there is none."""
-    return find_jobs(connection, [job_id]).get(job_id)
 
 
 def find_jobs(connection: Connection, ids: Collection[str]) -> dict[str, Job]:
@@ -193,10 +179,9 @@ class JobReader:
         Raises:
             JobNotFound: There is no job of that id.
         """
-        job = self.find([job_id], owner).get(job_id)
-        if job is None:
-            raise JobNotFound(job_id)
-        return job
+        if job := self.find([job_id], owner).get(job_id):
+            return job
+        raise JobNotFound(job_id)
 
     def find(self, ids: Collection[str], owner: str | None = None) -> dict[str, Job]:
         """Those of some jobs that exist, by their ids; the oldest first."""
@@ -236,7 +221,7 @@ class JobReader:
         wanted = select(jobs).where(is_owned(jobs, owner), *_have(labels))
         wanted = wanted.order_by(jobs.c.sequence.desc()).limit(limit + 1)
         if state is not None:
-            wanted = wanted.where(is_in_state(state, self.running))
+            wanted = wanted.where(_is_in(state, self.running))
         with reading(self._database) as connection:
             if cursor is not None:
                 last = select(jobs.c.sequence).where(
@@ -269,10 +254,10 @@ class JobReader:
         running = tuple(self.running)
         counted = select(jobs.c.state, func.count()).group_by(jobs.c.state)
         behind = select(func.count()).where(jobs.c.id.in_(running), jobs.c.state == JobState.QUEUED)
+        counts = dict.fromkeys(JobState, 0)
         with reading(self._database) as connection:
-            found = {JobState(state): count for state, count in connection.execute(counted)}
+            counts |= {JobState(state): count for state, count in connection.execute(counted)}
             begun = (connection.scalar(behind) or 0) if running else 0
-        counts = {state: found.get(state, 0) for state in JobState}
         counts[JobState.QUEUED] -= begun
         counts[JobState.RUNNING] += begun
         return counts
@@ -296,12 +281,11 @@ def _have(labels: Sequence[str]) -> list[ColumnElement[bool]]:
     return [jobs.c.id.in_(named.where(job_labels.c.label == label)) for label in labels]
 
 
-def is_in_state(state: JobState, running: Collection[str]) -> ColumnElement[bool]:
+def _is_in(state: JobState, running: Collection[str]) -> ColumnElement[bool]:
     """Selects the rows of jobs in a state, although those of running jobs may still say queued."""
-    said = jobs.c.state == state
+    said, begun = jobs.c.state == state, jobs.c.id.in_(tuple(running))
     if not running or state not in UNFINISHED:
         return said
-    begun = jobs.c.id.in_(tuple(running))
     if state is JobState.QUEUED:
-        return and_(said, not_(begun))
-    return or_(said, and_(begun, jobs.c.state == JobState.QUEUED))
+        return said & ~begun
+    return said | (begun & (jobs.c.state == JobState.QUEUED))

@@ -7,7 +7,7 @@ other. So what a change has read stays true until it is committed.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Final, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine, delete, select
@@ -17,7 +17,7 @@ from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.table.changes import Endings, add_jobs, find_first
-from wavetrim.service.jobs.table.rows import JobReader, change_row, describe_job, list_unfinished
+from wavetrim.service.jobs.table.rows import JobReader, change_row, list_unfinished, write_job
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.shared_commits import CommitLost, SharedCommits, Together
 from wavetrim.service.storage.database.tables import jobs
@@ -92,11 +92,12 @@ class JobStore(JobReader):
             find_first(connection, [job.request for job in posted], owner, key)
             for posted, key, owner in posts
         ]
-        new = [posted for (posted, _, _), first in zip(posts, firsts, strict=True) if not first]
-        added = iter(add_jobs(connection, list(chain.from_iterable(new)), self.endings))
+        pairs = [(posted, first) for (posted, _, _), first in zip(posts, firsts, strict=True)]
+        new = [job for posted, first in pairs if not first for job in posted]
+        added = iter(add_jobs(connection, new, self.endings))
         return [
             (first, False) if first else (list(islice(added, len(posted))), True)
-            for (posted, _, _), first in zip(posts, firsts, strict=True)
+            for posted, first in pairs
         ]
 
     def find_repeated(
@@ -116,10 +117,7 @@ class JobStore(JobReader):
         Returns:
             The job; None when it has ended, or was cancelled before it began.
         """
-        return self._change(
-            lambda connection: change_row(connection, job.id, describe_job(job)),
-            durable=False,
-        )
+        return self._change(lambda connection: write_job(connection, job), durable=False)
 
     def fail(self, job: Job, kind: str, message: str) -> Job | None:
         """Unfinished → failed. None when the job has ended before."""
@@ -165,11 +163,11 @@ class JobStore(JobReader):
     def cancel_all(self, ids: Sequence[str]) -> list[Job]:
         """Cancels jobs, as `request_cancel` does; returns those that had not ended."""
 
-        def mark(connection: Connection, job_id: str) -> Job | None:
-            return self.endings.mark_cancelled(connection, job_id, self.running.get(job_id))
+        def mark_all(connection: Connection) -> list[Job | None]:
+            mark, running = self.endings.mark_cancelled, self.running
+            return [mark(connection, job_id, running.get(job_id)) for job_id in ids]
 
-        marked = self._change(lambda connection: [mark(connection, one) for one in ids])
-        return [job for job in marked if job is not None]
+        return [job for job in self._change(mark_all) if job is not None]
 
     def change_priority(self, job_id: str, priority: int, owner: str | None = None) -> Job:
         """Gives a queued job another priority.
