@@ -18,7 +18,6 @@ from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.live import LiveJobs
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.request import JobRequest
-from wavetrim.service.jobs.run import LiveJob
 from wavetrim.service.jobs.table.store import insist
 from wavetrim.service.storage.database.database import split
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
@@ -98,31 +97,24 @@ class Dispatcher:
             if first:
                 return first, False
             raise
-        self.live.reserve(tenant.name, len(posted))
+        new, owner = [live.job for live in posted], tenant.name
+        self.live.reserve(owner, len(new))
         try:
-            jobs, created = await self._add(posted, idempotency_key, tenant)
-        finally:
-            self.live.reserve(tenant.name, -len(posted))
-        if not created:
-            return jobs, False
-        for live, job in zip(posted, jobs, strict=True):
-            live.job = job
-            self.live.add(live)
-        for job in jobs:
-            self.ends.tell(job)
-        self.live.advance()
-        return jobs, True
-
-    async def _add(
-        self, posted: Sequence[LiveJob], idempotency_key: str | None, tenant: Tenant
-    ) -> tuple[list[Job], bool]:
-        """Write the jobs' rows; if it is not known whether that worked, find out later."""
-        new = [live.job for live in posted]
-        try:
-            return await self.jobs.add(new, idempotency_key=idempotency_key, owner=tenant.name)
+            jobs, created = await self.jobs.add(new, idempotency_key=idempotency_key, owner=owner)
         except (SQLAlchemyError, asyncio.CancelledError):
+            # It is not known whether their rows are written.
             self.live.start(self._find_added([job.id for job in new]))
             raise
+        finally:
+            self.live.reserve(owner, -len(new))
+        if created:
+            for live, job in zip(posted, jobs, strict=True):
+                live.job = job
+                self.live.add(live)
+            for job in jobs:
+                self.ends.tell(job)
+            self.live.advance()
+        return jobs, created
 
     async def _find_added(self, job_ids: Sequence[str]) -> None:
         """Let the jobs of a POST wait that were added although it has failed."""
@@ -146,10 +138,9 @@ class Dispatcher:
         """Cancel an owner's unfinished jobs that have all of some labels; returns how many."""
         count = 0
         for some in split(await run_to_end(self.jobs.list_labelled, labels, owner)):
-            cancelled = await run_to_end(self.jobs.cancel_all, some)
-            for job in cancelled:
+            for job in await run_to_end(self.jobs.cancel_all, some):
                 self.live.cancel(job)
-            count += len(cancelled)
+                count += 1
         return count
 
     async def change_priority(self, job_id: str, priority: int, owner: str | None = None) -> Job:
@@ -194,8 +185,7 @@ class Dispatcher:
                 left_seconds = None if until is None else until - clock()
                 if left_seconds is not None and left_seconds <= 0:
                     break
-                live = self.live.find(job_id)
-                has_begun = live is not None and live.has_begun
+                has_begun = (live := self.live.find(job_id)) is not None and live.has_begun
                 if listener.ended or (self.draining and not has_begun):
                     raise self._refuse()
                 job = next(iter(await listener.wait(left_seconds)), job)
@@ -216,7 +206,7 @@ class Dispatcher:
         ending: set[asyncio.Task[None]] = {asyncio.create_task(self.live.engines.wait_idle())}
         ending |= {live.task for live in self.live.running if live.task is not None}
         await asyncio.wait(ending, timeout=seconds)
-        self.live.news.end()
+        self.live.news.wake(ends=True)
 
     async def stop(self) -> None:
         """End now: jobs that still run go back to the queue, for the next start."""
@@ -224,7 +214,7 @@ class Dispatcher:
         for task in (tasks := set(self.live.tasks)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self.live.news.end()
+        self.live.news.wake(ends=True)
 
     def _refuse(self) -> Draining:
         return Draining(self.live.settings.drain_seconds)

@@ -48,12 +48,7 @@ _YOUNG: Final = "; few jobs have ended since the service started, so the interva
 
 
 class Ends:
-    """Tells when jobs should end. To be used from one event loop.
-
-    Args:
-        engines: Where products wait for the engines.
-        live: The jobs that have not ended.
-    """
+    """Tells when jobs should end. To be used from one event loop."""
 
     def __init__(self, engines: EngineQueue, live: "LiveJobs") -> None:
         self._engines, self._live = engines, live

@@ -189,13 +189,7 @@ class Answer:
 
 
 def describe_wait(own: int, others: int, devices: str) -> str:
-    """What a job waits for.
-
-    Args:
-        own: Products of its caller's that go first or run.
-        others: Products of other callers that go first or run.
-        devices: What computes them.
-    """
+    """What a job waits for: products that go first or run, of its caller and of others."""
     parts = [
         f"{count} product{'s' * (count != 1)} of {whose}"
         for count, whose in ((own, "yours"), (others, "other callers"))

@@ -30,12 +30,7 @@ INLINE_SECONDS: Final = 1e-4
 
 
 class InlineProducts:
-    """Computes the smallest products in the calling thread.
-
-    Args:
-        plans: Say how long products should take.
-        cache_dir: Folder of compiled code.
-    """
+    """Computes the smallest products in the calling thread."""
 
     def __init__(self, plans: Plans, cache_dir: Path) -> None:
         self._plans = plans
@@ -44,10 +39,6 @@ class InlineProducts:
 
     def compute(self, request: RunRequest, extents: Sequence[Extent]) -> dict[str, Any] | None:
         """Compute a product, if it is small enough.
-
-        Args:
-            request: The product.
-            extents: The memory that it lies in.
 
         Returns:
             The message of success, as the engine's, with `queue_seconds`; None for a product that

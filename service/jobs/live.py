@@ -53,16 +53,6 @@ class LiveJobs:
 
     To be used from one event loop.
 
-    Args:
-        jobs: Keeps their rows, and is told which have begun and ended since.
-        matrices: Has their operands and results.
-        engines: Where they wait for the engines.
-        inline: Computes the smallest without an engine.
-        plans: Say how long they should take.
-        settings: How many may wait, and how long one may run.
-        metrics: Counts them.
-        traces: Makes their spans; None without.
-
     Attributes:
         jobs, matrices, engines, inline, plans, settings: As given.
         news: Hears of each change.
@@ -98,12 +88,7 @@ class LiveJobs:
         self.tasks: set[asyncio.Task[None]] = set()
 
     def list_next(self, owner: str | None, most: int) -> list[Job]:
-        """Some jobs that are queued or run, those that run first.
-
-        Args:
-            owner: Whose they are; None for anybody's.
-            most: The most jobs to return.
-        """
+        """Some jobs of an owner, or of all, that are queued or run; those that run come first."""
         waiting = (one for one in self._live.values() if not (one.task or one.job.awaited))
         found = (live.job for live in chain(self.running, waiting))
         return list(islice((job for job in found if owner in (None, job.owner)), most))

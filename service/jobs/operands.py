@@ -54,12 +54,7 @@ class Shaped(Protocol):
 
 
 def find_operand(field: str, matrix_id: str, found: Mapping[str, Matrix]) -> Matrix:
-    """A matrix as an operand.
-
-    Args:
-        field: The operand: "a", "b" or "c".
-        matrix_id: Its id.
-        found: The matrices that exist, by id.
+    """The matrix that is named in a field: "a", "b" or "c".
 
     Raises:
         OperandNotFound: It does not exist.
@@ -75,11 +70,6 @@ def find_operand(field: str, matrix_id: str, found: Mapping[str, Matrix]) -> Mat
 
 def find_result(field: str, job_id: str, found: Mapping[str, Job]) -> str | Operand:
     """The id of the matrix that a job has made, or what it will be, without an address.
-
-    Args:
-        field: The operand: "a", "b" or "c".
-        job_id: The job.
-        found: The jobs that exist, by id.
 
     Raises:
         JobNotFound: It does not exist.

@@ -68,9 +68,6 @@ class Span(NamedTuple):
 class Lately:
     """The last values of something that is measured.
 
-    Args:
-        most: How many are kept.
-
     Attributes:
         middle: Their median; None without any.
     """
@@ -134,13 +131,7 @@ class Past:
         _add(self._trails, kind, seconds)
 
     def learn_end(self, told: tuple[float, float, float], *, begun: float, ended: float) -> None:
-        """A job has ended, of which something was told.
-
-        Args:
-            told: When that was, and when it should begin and end.
-            begun: When it began.
-            ended: When it ended.
-        """
+        """A job has ended, of which was told, at some time, when it should begin and end."""
         at, begin, end = told
         seconds = max(LEAST_AHEAD, end - at)
         self._shifts.add((begun - begin) / seconds)

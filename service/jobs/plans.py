@@ -32,9 +32,6 @@ _Shape = tuple[int, int, int, int, str, PlanOptions | None]
 class Plans:
     """The plans of this machine, and how long the nodes of a cluster take. Thread-safe.
 
-    Args:
-        engine: This machine's; has the profile that its plans are made from.
-
     Attributes:
         cache: All plans.
     """
@@ -48,9 +45,6 @@ class Plans:
 
     def plan(self, request: RunRequest) -> Plan | None:
         """The plan of a product for this machine; None before the engine has run.
-
-        Args:
-            request: The product, wherever its matrices lie.
 
         Raises:
             FieldError: An option cannot be met for this product on this machine.

@@ -39,11 +39,7 @@ _GONE: Final = Operand(0, 0, 0, 0, "float32")
 
 
 class Posting:
-    """Checks requests, and makes them jobs.
-
-    Args:
-        live: The jobs that have not ended; options that its plans cannot meet are refused.
-    """
+    """Checks requests, and makes them jobs."""
 
     def __init__(self, live: "LiveJobs") -> None:
         self._live, self._matrices, self._plans = live, live.matrices, live.plans
@@ -51,17 +47,7 @@ class Posting:
     async def check(
         self, requests: Sequence[JobRequest], key: str | None, tenant: Tenant
     ) -> list[LiveJob]:
-        """Find the operands of requests, plan them, and make them jobs.
-
-        Args:
-            requests: What is to be computed.
-            key: The Idempotency-Key of the POST.
-            tenant: Whose it is.
-
-        Raises:
-            ServiceError: As `Dispatcher.submit_all`.
-            FieldError: Likewise.
-        """
+        """Find the operands of requests, plan them, and make them jobs; raises as `submit_all`."""
         named = await self._take_results(requests, tenant)
         ids = {one for each in named for one in each.values() if isinstance(one, str)}
         found = self._matrices.find_known(ids, tenant.sees)
@@ -150,14 +136,7 @@ class Posting:
         *,
         is_counted: bool = False,
     ) -> LiveJob:
-        """A job that has not ended, with its next attempt.
-
-        Args:
-            job: The job.
-            operands: Its matrices, if all are there.
-            product: Its product; None for that of its operands.
-            is_counted: Whether each try is written before it begins.
-        """
+        """A job that has not ended, with its next attempt."""
         product = product or sketch_job(job, operands)
         return LiveJob(
             product, caller=job.owner, since=job.created_at, priority=job.priority,
@@ -174,12 +153,7 @@ class Posting:
 
 
 def sketch_job(job: Job, operands: Operands | None) -> RunRequest:
-    """The product of a job as it will be, once its matrices lie in memory.
-
-    Args:
-        job: The job.
-        operands: Its matrices; None if they are gone: the job's run will find that, and fail.
-    """
+    """The product of a job as it will be, once its matrices lie in memory."""
     if operands is None:
         return make_product(job.request, _GONE, _GONE, None)
     a, b, c = operands

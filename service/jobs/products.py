@@ -34,14 +34,6 @@ class Products:
     """Computes the smallest products inline, and takes all others through the queue to the engine.
 
     To be used from one event loop.
-
-    Args:
-        engines: Where they wait for the engines.
-        inline: Computes the smallest without an engine.
-        plans: Say how long they should take.
-        settings: How many may wait.
-        metrics: Counts them.
-        traces: Makes their spans; None without.
     """
 
     def __init__(
@@ -60,9 +52,6 @@ class Products:
 
     def check_admission(self, caller: str) -> None:
         """Make sure that one more product may come, before any of its bytes are received.
-
-        Args:
-            caller: Whose it would be.
 
         Raises:
             Draining: The service is stopping.

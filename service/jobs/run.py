@@ -87,11 +87,7 @@ class LiveJob(Attempt):
         return self.job.state is JobState.RUNNING
 
     def stop(self, failure: tuple[str, str] | None = None) -> None:
-        """End as soon as the engine lets go of it.
-
-        Args:
-            failure: Kind and message of its failure; None if it is cancelled.
-        """
+        """End as soon as the engine lets go of it: as cancelled, or with a kind and a message."""
         self.is_stopped, self.failure = True, self.failure or failure
         if failure is None and self.has_begun:
             self.all.update(self, replace(self.job, cancel_requested=True))

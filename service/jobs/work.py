@@ -44,11 +44,7 @@ class Work:
 
 
 async def prepare(
-    job: Job,
-    operands: Operands,
-    stack: AsyncExitStack,
-    *,
-    matrices: MatrixStore,
+    job: Job, operands: Operands, stack: AsyncExitStack, *, matrices: MatrixStore
 ) -> Work:
     """Brings a job's operands into memory and makes room for its product.
 
@@ -56,7 +52,7 @@ async def prepare(
         job: The job.
         operands: Its matrices.
         stack: Lets go of the operands when it is closed.
-        matrices: Files and rows.
+        matrices: Has them.
 
     Raises:
         ServiceError: A matrix is gone or damaged, or there is no room for the product.
@@ -77,21 +73,17 @@ async def prepare(
     a, b, c = found
     assert a is not None
     assert b is not None
-    shape, count = (a.rows, b.columns, a.dtype), find_stack(a, b, c)
-    asked = job.request
-    on_disk = asked.get("storage", "disk") == "disk"
-    draft = await matrices.drafts.begin(
-        matrices.drafts.describe(*shape, owner=job.owner, stack=count, on_disk=on_disk)
-    )
-    request = make_product(asked, a, b, c, draft.matrix.locate(draft.hold.extent))
-    request = replace(request, job=job.id, row_step=_find_row_step(draft), b_key=job.b)
-    return Work(request, (*extents, draft.hold.extent), draft, files)
-
-
-def _find_row_step(draft: Draft) -> int:
-    """Rows between two messages of the engine that tell which are final; 0 for none."""
+    described = matrices.drafts.describe(
+        a.rows, b.columns, a.dtype, owner=job.owner, stack=find_stack(a, b, c),
+        on_disk=job.request.get("storage", "disk") == "disk",
+    )  # fmt: skip
+    draft = await matrices.drafts.begin(described)
+    request = make_product(job.request, a, b, c, draft.matrix.locate(draft.hold.extent))
+    # How many more final rows the engine tells of at a time.
     row_bytes = draft.matrix.size_bytes // max(1, draft.matrix.all_rows)
-    return 0 if draft.file is None else -(-_STEP_BYTES // row_bytes)
+    row_step = 0 if draft.file is None else -(-_STEP_BYTES // row_bytes)
+    request = replace(request, job=job.id, row_step=row_step, b_key=job.b)
+    return Work(request, (*extents, draft.hold.extent), draft, files)
 
 
 def find_changed(work: Work, checks: FileChecks) -> Matrix | None:

@@ -180,11 +180,7 @@ class EngineRun:
 
 
 class Load:
-    """What one engine has to do.
-
-    Attributes:
-        runs: Its products, in the order in which they were sent.
-    """
+    """What one engine has to do: its products, in the order in which they were sent."""
 
     def __init__(self) -> None:
         self.runs: list[EngineRun] = []
@@ -252,9 +248,6 @@ class Load:
 
         A late product is expected to go on for as long as it is late. So the longer it hangs, the
         sooner others choose another device.
-
-        Args:
-            devices: All devices of the engine.
         """
         now, busy = time.monotonic(), dict.fromkeys(devices, 0.0)
         for run in list(self.runs):  # they come and go while a thread asks for metrics

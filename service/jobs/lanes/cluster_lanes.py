@@ -23,13 +23,7 @@ _MEMORY_SHARE: Final = 0.5
 
 
 class ClusterLanes:
-    """Chooses engines for products. To be used from one event loop.
-
-    Args:
-        fleet: The engines.
-        loads: What they have to do, by their ids.
-        plans: Say how long each takes.
-    """
+    """Chooses engines for products. To be used from one event loop."""
 
     def __init__(self, fleet: Fleet, loads: Mapping[str, Load], plans: Plans) -> None:
         self._fleet, self._loads, self._plans = fleet, loads, plans
@@ -76,10 +70,6 @@ class ClusterLanes:
 
     def choose(self, attempt: Attempt, reserved: Mapping[str, float]) -> Offer | None:
         """The engine that should end a product first, given what each has to do before.
-
-        Args:
-            attempt: The product.
-            reserved: Seconds of each engine that are reserved for products that go first.
 
         Returns:
             Its offer, this machine's if several are equal; None if no engine is ready.

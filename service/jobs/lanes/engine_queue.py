@@ -76,10 +76,7 @@ class EngineQueue(RunningProducts):
         return max([0.0, *promised])
 
     async def run(self, attempt: Attempt) -> Message:
-        """Let a product wait for an engine, and return its final message.
-
-        Args:
-            attempt: The product, which is ready.
+        """Let a product that is ready wait for an engine, and return its final message.
 
         Returns:
             The engine's message; "cancelled" for one that was stopped (`Attempt.stopped` says why),

@@ -64,13 +64,7 @@ class LaneState:
 
 
 class HostLanes:
-    """Places products on the devices of this machine. To be used from one event loop, but `find`.
-
-    Args:
-        engine: The engine.
-        load: What it has to do.
-        plans: The plans that choices are made from.
-    """
+    """Places products on this machine's devices. To be used from one event loop, but `find`."""
 
     def __init__(self, engine: Engine, load: Load, plans: PlanCache) -> None:
         self._engine, self._load, self._plans = engine, load, plans
@@ -134,13 +128,9 @@ class HostLanes:
     def assign(
         self, waiting: Mapping[Attempt, Sequence[Choice]], *, behind: int
     ) -> dict[Attempt, Assignment]:
-        """Choose where products are computed, in their order.
+        """Choose where products are computed, in their order; `behind` further ones wait.
 
         One that must wait for its devices has them reserved (`Attempt.begins_at`).
-
-        Args:
-            waiting: The products, each with its choices.
-            behind: Further products that wait.
         """
         devices = self._devices
         busy, gpus = self._load.list_busy(devices), len(devices) - 1

@@ -44,12 +44,6 @@ _NODE_FAILURES: Final = frozenset({"node", "engine", "gone", "memory", "device",
 class RunningProducts:
     """Has products computed by the engines. To be used from one event loop.
 
-    Args:
-        fleet: The engines.
-        plans: Say how long products take.
-        timeout_seconds: How long an engine may have one.
-        metrics: Counts how long they have waited.
-
     Attributes:
         fleet: As given.
         past: What those that have ended taught.
@@ -106,12 +100,7 @@ class RunningProducts:
             await asyncio.wait({attempt.final for attempt in running})
 
     def give_up(self, attempt: Attempt, message: Message | None = None) -> None:
-        """Give up a product if it still waits; one that was sent to an engine goes on.
-
-        Args:
-            attempt: The product.
-            message: Its final message; None if it was cancelled.
-        """
+        """Give up a product if it still waits; one that was sent to an engine goes on."""
         if not attempt.has_left:
             if attempt.queue is not None:
                 attempt.queue.remove(attempt)
@@ -120,12 +109,7 @@ class RunningProducts:
             self.advance()
 
     def stop(self, attempt: Attempt, reason: str) -> None:
-        """Stop a product, wherever it is: it has its final message soon.
-
-        Args:
-            attempt: The product.
-            reason: Why; the first one counts.
-        """
+        """Stop a product, which has its final message soon; the first reason counts."""
         attempt.stopped = attempt.stopped or reason
         self.give_up(attempt)
         if attempt.run is not None and not attempt.final.done():
@@ -188,14 +172,7 @@ class RunningProducts:
     def send(
         self, attempt: Attempt, engine: AnyEngine, seconds: float, lane: DeviceSet | None = None
     ) -> None:
-        """Send a product to an engine.
-
-        Args:
-            attempt: The product.
-            engine: The engine.
-            seconds: How long it should take.
-            lane: The devices of this machine that work at it; None for all.
-        """
+        """Send a product to an engine, or to some devices of this machine."""
         attempt.sent_at = read_clock()
         if attempt.queue is not None:
             attempt.queue.begin(attempt)

@@ -179,10 +179,6 @@ class Endings:
     def succeed(self, connection: Connection, successes: Sequence[Success]) -> Sequence[None]:
         """Unfinished → succeeded, in the transaction that publishes the products: both or neither.
 
-        Args:
-            connection: The transaction.
-            successes: The jobs.
-
         Raises:
             JobStateConflict: One of the jobs has ended before.
         """
@@ -216,13 +212,7 @@ class Endings:
     def mark_cancelled(
         self, connection: Connection, job_id: str, running: Job | None
     ) -> Job | None:
-        """Cancel a job that is queued, or note in its row that it is to be; None when it has ended.
-
-        Args:
-            connection: The transaction.
-            job_id: The job.
-            running: The job as its run knows it; None if it does not run.
-        """
+        """Cancel a queued job, or note in its row that it is to be; None when it has ended."""
         if running is None or running.state is not JobState.RUNNING:
             running = find_jobs(connection, [job_id]).get(job_id)
             if running is None:
@@ -239,9 +229,6 @@ class Endings:
             job: The job, as its run knows it.
             counts: Whether that was a try: if the tries are used up, the job fails. If not, it is
                 queued as if the try had never begun.
-
-        Returns:
-            The job as it is now; None when it has ended before.
         """
         row = find_jobs(connection, [job.id]).get(job.id)
         if row is None:

@@ -159,9 +159,6 @@ class JobReader:
 
     Where a method takes an `owner`, others' jobs do not exist for it; None stands for everybody.
 
-    Args:
-        database: Has the rows.
-
     Attributes:
         running: The jobs that run, by their ids, as their runs know them: newer than their rows.
             One that is queued here was given up by its run, which ends.

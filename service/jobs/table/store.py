@@ -43,10 +43,6 @@ _Post = tuple[Sequence[Job], str | None, str]
 class JobStore(JobReader):
     """Adds, reads and changes jobs. Thread-safe: each call is one transaction.
 
-    Args:
-        database: Has the rows.
-        commits: Changes them.
-
     Attributes:
         endings: Ends them, and knows which wait for the results of others.
     """
@@ -128,15 +124,7 @@ class JobStore(JobReader):
         return self._change(lambda connection: self.endings.cancel(connection, job))
 
     def break_off(self, job: Job, *, counts: bool) -> Job | None:
-        """Unfinished → queued, as its run broke off (`Endings.break_off`).
-
-        Args:
-            job: The job, as its run knows it.
-            counts: Whether that counts as a try; it does not if the service was to stop.
-
-        Returns:
-            The job as it is now; None when it had ended before.
-        """
+        """Unfinished → queued, as its run broke off (`Endings.break_off`); None when ended."""
 
         def change(connection: Connection) -> Job | None:
             changed = self.endings.break_off(connection, job, counts=counts)
