@@ -46,6 +46,7 @@ WRITING_RUNS: Final = 16
 """Jobs at a time whose results are written while others are computed; chosen, to bound memory."""
 
 _OVERDUE: Final = "deadline", "the job did not end before its deadline"
+_BROKEN: Final = "an unexpected error; the service's log has the details"
 
 
 class LiveJobs:
@@ -60,6 +61,7 @@ class LiveJobs:
         posting: Checks requests, and makes them jobs.
         inline_queue: Of the jobs that the service computes itself: they take no device.
         running: Those that were taken from a queue.
+        queued: How many of each owner have not begun, or are being accepted.
         may_begin: Whether jobs may begin.
         tasks: What is done besides: runs, and reading rows.
     """
@@ -80,7 +82,7 @@ class LiveJobs:
         self.engines, self.inline, self.plans, self.settings = engines, inline, plans, settings
         self._metrics, self._traces = metrics, traces
         self._live: dict[str, LiveJob] = {}
-        self._queued: Counter[str] = Counter()
+        self.queued: Counter[str] = Counter()
         self.news, self.inline_queue = JobNews(), Queue()
         self.ends, self.posting = Ends(engines, self), Posting(self)
         self.running: set[LiveJob] = set()
@@ -106,14 +108,6 @@ class LiveJobs:
         job = self.jobs.ended.find(job_id) if live is None else live.job
         return job if job and owner in (None, job.owner) and not job.awaited else None
 
-    def count_queued(self, owner: str) -> int:
-        """How many jobs of an owner have not begun, or are being accepted."""
-        return self._queued[owner]
-
-    def reserve(self, owner: str, count: int) -> None:
-        """Count more jobs, or fewer: those that are being accepted may not pass the limit."""
-        self._queued[owner] += count
-
     def start(self, work: Coroutine[Any, Any, None], name: str = "jobs") -> asyncio.Task[None]:
         """Do something besides, until it is done or the service stops."""
         self.tasks.add(task := asyncio.create_task(work, name=name))
@@ -123,7 +117,7 @@ class LiveJobs:
     def add(self, live: LiveJob) -> None:
         """A job lives from now on."""
         self._live[live.job.id] = live
-        self.reserve(live.job.owner, 1)
+        self.queued[live.job.owner] += 1
         if (deadline := live.job.request.get("deadline")) is not None:
             seconds = max(0.0, read_time(deadline) - read_clock())
             loop = asyncio.get_running_loop()
@@ -138,7 +132,7 @@ class LiveJobs:
     def update(self, live: LiveJob, job: Job) -> None:
         """A job has changed; the first change that has it run lets others be queued."""
         if job.state is JobState.RUNNING and not live.has_begun:
-            self.reserve(job.owner, -1)
+            self.queued[job.owner] -= 1
         live.job = job
         if live.has_begun:
             self.jobs.running[job.id] = job
@@ -214,7 +208,11 @@ class LiveJobs:
             logger.exception("job %s broke off", live.job.id)
             if not live.has_begun:
                 self.update(live, live.job.begin_try(read_clock()))
-            ended = await self._end_broken(live.job, error)
+            # After a database error it is tried again; any other is a fault of the service.
+            if isinstance(error, SQLAlchemyError):
+                ended = await insist(self.jobs.break_off, live.job, counts=True)
+            else:
+                ended = await insist(self.jobs.fail, live.job, "internal", _BROKEN)
         finally:
             self.running.discard(live)
         if ended is None and self.find(live.job.id) is live:
@@ -226,16 +224,6 @@ class LiveJobs:
         elif ended is not None:
             self._end(live, ended)
         self.advance()
-
-    async def _end_broken(self, job: Job, error: Exception) -> Job | None:
-        """End a job whose run broke off, as soon as the database answers.
-
-        After a database error the job is tried again; any other error is a fault of the service.
-        """
-        if isinstance(error, SQLAlchemyError):
-            return await insist(self.jobs.break_off, job, counts=True)
-        message = "an unexpected error; the service's log has the details"
-        return await insist(self.jobs.fail, job, "internal", message)
 
     def cancel(self, job: Job) -> None:
         """The row of a job says that it is cancelled, or is to be."""
@@ -271,7 +259,7 @@ class LiveJobs:
             if timer is not None:
                 timer.cancel()
         if self._live.pop(live.job.id, None) is not None and not live.has_begun:
-            self.reserve(live.job.owner, -1)
+            self.queued[live.job.owner] -= 1
 
     def _record(self, live: LiveJob, job: Job) -> None:
         """Count a job that has finished, and make its spans."""

@@ -80,7 +80,7 @@ class Posting:
         return posted
 
     def _check_count(self, tenant: Tenant, count: int) -> None:
-        waiting = self._live.count_queued(tenant.name) + count
+        waiting = self._live.queued[tenant.name] + count
         most, quota = self._live.settings.max_queued_jobs, tenant.quota.queued_jobs
         if waiting > most:
             seconds = min(60, max(1, math.ceil(self._live.ends.find_left())))

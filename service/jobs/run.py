@@ -108,8 +108,7 @@ class LiveJob(Attempt):
                 return await self._end_stopped()
             if self.is_counted and not await self._write_try():
                 return None
-            async with AsyncExitStack() as stack:
-                return await self._prepare_and_try(stack)
+            return await self._prepare_and_try()
         except JobStateConflict:
             return None
         except asyncio.CancelledError:
@@ -127,20 +126,18 @@ class LiveJob(Attempt):
             # Its row says that it runs, or waits: the next start runs it again either way.
             logger.exception("job %s is left to the next start as it is", self.job.id)
 
-    async def _prepare_and_try(self, stack: AsyncExitStack) -> Job | None:
-        matrices = self.all.matrices
-        try:
-            if self.operands is None:
-                self.operands = await run_to_end(find_matrices, self.job, matrices)
-            self.work = work = await prepare(self.job, self.operands, stack, matrices=matrices)
-        except (ServiceError, OSError) as error:
-            self.on_begin()  # this is a try, too
-            return await self._fail("storage", str(error))
-        try:
+    async def _prepare_and_try(self) -> Job | None:
+        operands, matrices = self.operands, self.all.matrices
+        async with AsyncExitStack() as stack:
+            try:
+                if operands is None:
+                    operands = await run_to_end(find_matrices, self.job, matrices)
+                preparing = prepare(self.job, operands, matrices)
+                self.work = work = await stack.enter_async_context(preparing)
+            except (ServiceError, OSError) as error:
+                self.on_begin()  # this is a try, too
+                return await self._fail("storage", str(error))
             return await self._try_until_settled(work)
-        finally:
-            if not work.is_handed_over:
-                await work.draft.discard()
 
     async def _try_until_settled(self, work: Work) -> Job | None:
         while True:

@@ -45,10 +45,7 @@ wait for an answer and a message; chosen."""
 
 
 class EngineQueue(RunningProducts):
-    """Lets products wait for the engines and hands them over in order.
-
-    To be used from one event loop.
-    """
+    """Lets products wait for the engines and hands them over in order, in one event loop."""
 
     _look: asyncio.TimerHandle | None = None
 
@@ -60,20 +57,17 @@ class EngineQueue(RunningProducts):
     @property
     def most_runs(self) -> int:
         """How many jobs are brought into memory at a time, those that are computed included."""
-        here = LANE_RUNS * (1 + len(self._here.devices))
-        return here + NODE_RUNS * len(self.fleet.nodes)
+        return LANE_RUNS * (1 + len(self._here.devices)) + NODE_RUNS * len(self.fleet.nodes)
 
     @property
     def longest_wait_seconds(self) -> float:
         """The longest expected time until all devices of a waiting product are free."""
+        waiting = self.queue.list_all()
         if not self._here.devices:
-            *before, _last = [one.predicted_seconds for one in self.queue.list_all()] or [0.0]
-            return self._load.find_busy() + sum(before) if self.queue else 0.0
-        now = time.monotonic()
-        promised = [
-            one.begins_at - now for one in self.queue.list_all() if one.begins_at is not None
-        ]
-        return max([0.0, *promised])
+            before = sum(one.predicted_seconds for one in waiting[:-1])
+            return self._load.find_busy() + before if waiting else 0.0
+        begins = [one.begins_at for one in waiting if one.begins_at is not None]
+        return max(0.0, max(begins, default=0.0) - time.monotonic())
 
     async def run(self, attempt: Attempt) -> Message:
         """Let a product that is ready wait for an engine, and return its final message.
@@ -164,7 +158,6 @@ class EngineQueue(RunningProducts):
         """Advance after some time even if nothing ends: devices of others may be free by then."""
         if self._look is not None:
             self._look.cancel()
-            self._look = None
         if seconds < math.inf:
             loop = asyncio.get_running_loop()
             self._look = loop.call_later(max(LOOK_SECONDS, seconds), self.advance)
