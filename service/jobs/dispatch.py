@@ -16,6 +16,7 @@ from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.errors import Draining, ServiceError
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.live import LiveJobs
+from wavetrim.service.jobs.posting import check_requests
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.jobs.table.store import insist
@@ -39,13 +40,12 @@ class Dispatcher:
     Attributes:
         live: As given.
         jobs: Keeps them.
-        posting: Checks requests.
         ends: Tells when they should end.
     """
 
     def __init__(self, live: LiveJobs, products: Products) -> None:
         self.live, self._products = live, products
-        self.jobs, self.posting, self.ends = live.jobs, live.posting, live.ends
+        self.jobs, self.ends = live.jobs, live.ends
 
     @property
     def draining(self) -> bool:
@@ -57,8 +57,8 @@ class Dispatcher:
         for job in await run_to_end(self.jobs.requeue_interrupted):
             logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
         # Their tries are counted, as one of them may have ended that service.
-        for job, operands in await run_to_end(self.posting.read, None):
-            self.live.add(self.posting.make_live(job, operands, is_counted=True))
+        for job, operands in await run_to_end(self.live.read, None):
+            self.live.add(self.live.make(job, operands, is_counted=True))
         self.live.start(self.live.predict_anew())
         self.live.advance()
 
@@ -89,7 +89,7 @@ class Dispatcher:
         if self.draining:
             raise self._refuse()
         try:
-            posted = await self.posting.check(requests, idempotency_key, tenant)
+            posted = await check_requests(self.live, requests, idempotency_key, tenant)
         except (ServiceError, FieldError):
             # A repeated POST gets its jobs even when an operand is gone by now.
             asked = [request.model_dump() for request in requests]
@@ -118,9 +118,9 @@ class Dispatcher:
 
     async def _find_added(self, job_ids: Sequence[str]) -> None:
         """Let the jobs of a POST wait that were added although it has failed."""
-        for job, operands in await insist(self.posting.read, job_ids):
+        for job, operands in await insist(self.live.read, job_ids):
             if job.state is JobState.QUEUED and self.live.find(job.id) is None:
-                self.live.add(self.posting.make_live(job, operands))
+                self.live.add(self.live.make(job, operands))
         self.live.advance()
 
     async def cancel(self, job_id: str, owner: str | None = None) -> Job:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.clock import read_clock, read_time
 from wavetrim.service.jobs.ends import Ends
@@ -23,9 +24,10 @@ from wavetrim.service.jobs.inline import INLINE_SECONDS, InlineProducts
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.news import JobNews
+from wavetrim.service.jobs.operands import Operands, find_all, list_ids
 from wavetrim.service.jobs.plans import Plans
-from wavetrim.service.jobs.posting import Posting, sketch_job
 from wavetrim.service.jobs.queue import Queue
+from wavetrim.service.jobs.request import sketch
 from wavetrim.service.jobs.run import LiveJob
 from wavetrim.service.jobs.table.store import JobStore, insist
 from wavetrim.service.settings import Settings
@@ -45,6 +47,9 @@ commit."""
 WRITING_RUNS: Final = 16
 """Jobs at a time whose results are written while others are computed; chosen, to bound memory."""
 
+_GONE: Final = Operand(0, 0, 0, 0, "float32"), Operand(0, 0, 0, 0, "float32"), None
+"""Stands for operands that are gone: the job's run will find that, and fail."""
+
 _OVERDUE: Final = "deadline", "the job did not end before its deadline"
 _BROKEN: Final = "an unexpected error; the service's log has the details"
 
@@ -58,7 +63,6 @@ class LiveJobs:
         jobs, matrices, engines, inline, plans, settings: As given.
         news: Hears of each change.
         ends: Tells when they should end.
-        posting: Checks requests, and makes them jobs.
         inline_queue: Of the jobs that the service computes itself: they take no device.
         running: Those that were taken from a queue.
         queued: How many of each owner have not begun, or are being accepted.
@@ -84,7 +88,7 @@ class LiveJobs:
         self._live: dict[str, LiveJob] = {}
         self.queued: Counter[str] = Counter()
         self.news, self.inline_queue = JobNews(), Queue()
-        self.ends, self.posting = Ends(engines, self), Posting(self)
+        self.ends = Ends(engines, self)
         self.running: set[LiveJob] = set()
         self.may_begin = True
         self.tasks: set[asyncio.Task[None]] = set()
@@ -107,6 +111,28 @@ class LiveJobs:
         live = self._live.get(job_id)
         job = self.jobs.ended.find(job_id) if live is None else live.job
         return job if job and owner in (None, job.owner) and not job.awaited else None
+
+    def read(self, ids: Collection[str] | None) -> list[tuple[Job, Operands | None]]:
+        """Some jobs, and their operands, if all are there; None for all that have not ended."""
+        jobs = self.jobs.list_unfinished() if ids is None else self.jobs.find(ids).values()
+        found = self.matrices.find({one for job in jobs for one in list_ids(job)})
+        return [(job, find_all(job, found)) for job in jobs]
+
+    def make(
+        self,
+        job: Job,
+        operands: Operands | None,
+        product: RunRequest | None = None,
+        *,
+        is_counted: bool = False,
+    ) -> LiveJob:
+        """A job that does not live yet; its product is that of its operands, if not given."""
+        product = product or sketch(job.request, *(operands or _GONE))
+        return LiveJob(
+            product, caller=job.owner, since=job.created_at, priority=job.priority,
+            predicted_seconds=self.plans.predict(product),
+            job=job, all=self, operands=operands, is_counted=is_counted,
+        )  # fmt: skip
 
     def start(self, work: Coroutine[Any, Any, None], name: str = "jobs") -> asyncio.Task[None]:
         """Do something besides, until it is done or the service stops."""
@@ -152,7 +178,7 @@ class LiveJobs:
 
     async def _look_at(self, ids: Collection[str]) -> None:
         """Those of some jobs that wait for others: do they have all operands, or have ended?"""
-        for job, operands in await insist(self.posting.read, ids):
+        for job, operands in await insist(self.read, ids):
             live = self.find(job.id)
             if live is None or not live.job.awaited:
                 continue  # it is not added yet, or was cancelled meanwhile
@@ -161,7 +187,7 @@ class LiveJobs:
             elif not job.awaited:
                 live.job = replace(job, priority=live.job.priority)
                 live.operands = operands
-                live.request = sketch_job(job, operands)
+                live.request = sketch(job.request, *(operands or _GONE))
                 live.predicted_seconds = self.plans.predict(live.request)
                 self._let_wait(live)
         self.advance()
@@ -220,7 +246,7 @@ class LiveJobs:
             ended = (await insist(self.jobs.find, [live.job.id])).get(live.job.id, live.job)
         if ended is not None and not ended.state.finished:
             self._remove(live)
-            self.add(self.posting.make_live(ended, live.operands, is_counted=live.is_counted))
+            self.add(self.make(ended, live.operands, is_counted=live.is_counted))
         elif ended is not None:
             self._end(live, ended)
         self.advance()

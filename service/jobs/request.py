@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -11,6 +12,7 @@ from wavetrim.scheduler.options import PlanOptions
 from wavetrim.service.clock import read_time
 from wavetrim.service.jobs.operands import find_stack, fold
 from wavetrim.service.option_fields import ProductOptions
+from wavetrim.service.storage.matrices.matrix import Matrix
 
 EXAMPLE_ID: Final = "0b8d3a6f5c2e4f1d9a7b6c5d4e3f2a1b"
 
@@ -142,6 +144,24 @@ class JobRequest(ProductOptions):
         """What it names, by field; no C if it names none."""
         named = {"a": self.a, "b": self.b, "c": self.c}
         return {field: one for field, one in named.items() if one is not None}
+
+
+def sketch(
+    asked: Mapping[str, Any],
+    a: Matrix | Operand,
+    b: Matrix | Operand,
+    c: Matrix | Operand | None,
+) -> RunRequest:
+    """The product of a job's request as it will be, once its matrices lie in memory."""
+    third = None if c is None else _sketch(c)
+    return make_product(asked, _sketch(a), _sketch(b), third)
+
+
+def _sketch(matrix: Matrix | Operand) -> Operand:
+    """A matrix as an operand without an address."""
+    if isinstance(matrix, Operand):
+        return matrix
+    return replace(matrix.locate(), slab=0, offset_bytes=0)
 
 
 def make_product(
