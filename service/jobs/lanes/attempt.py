@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS
@@ -147,11 +147,10 @@ class Attempt:
         """The product has waited until now."""
         self.waited_seconds = time.perf_counter() - self.entered_at
 
-
-def resolve(future: asyncio.Future[Any], result: Any) -> None:
-    """Give a future its result, unless it is done: whoever waited may have been cancelled."""
-    if not future.done():
-        future.set_result(result)
+    def end(self, message: Message) -> None:
+        """Give it its final message, unless who waited for that was cancelled."""
+        if not self.final.done():
+            self.final.set_result(message)
 
 
 @dataclass(slots=True, eq=False)

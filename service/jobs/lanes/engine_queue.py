@@ -91,7 +91,13 @@ class EngineQueue(RunningProducts):
             self.tries.discard(attempt)
         if message["type"] == "succeeded" or attempt.stopped is None:
             return message
-        return self.explain_stop(attempt)
+        if attempt.stopped != "timeout":
+            return {"type": "cancelled"}
+        limit = f"{self._timeout_seconds:g} s (job_timeout_seconds)"
+        reason = f"the product took longer than {limit}"
+        # A GPU may hang where the CPU does not; the CPU is only slow.
+        may_repeat = bool(self._here.devices)
+        return {"type": "failed", "kind": "timeout", "message": reason, "retryable": may_repeat}
 
     def advance(self) -> None:
         """Send the products that may begin, and have the next ones brought into memory.

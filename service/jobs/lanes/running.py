@@ -18,7 +18,7 @@ from wavetrim.scheduler.engine.messages import FINAL_TYPES, Message
 from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
 from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.fleet import AnyEngine, Fleet
-from wavetrim.service.jobs.lanes.attempt import Attempt, EngineRun, Load, resolve
+from wavetrim.service.jobs.lanes.attempt import Attempt, EngineRun, Load
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes, LaneState
 from wavetrim.service.jobs.past import Past
@@ -105,7 +105,7 @@ class RunningProducts:
             if attempt.queue is not None:
                 attempt.queue.remove(attempt)
             attempt.note_wait()
-            resolve(attempt.final, message or {"type": "cancelled", "job": attempt.request.job})
+            attempt.end(message or {"type": "cancelled", "job": attempt.request.job})
             self.advance()
 
     def stop(self, attempt: Attempt, reason: str) -> None:
@@ -154,20 +154,6 @@ class RunningProducts:
                 attempt.on_slow()
         if self.tries:
             self.watch_tries()
-
-    def explain_stop(self, attempt: Attempt) -> Message:
-        """The final message of a product that was stopped: "failed" if it took too long."""
-        if attempt.stopped != "timeout":
-            return {"type": "cancelled"}
-        limit = f"{self._timeout_seconds:g} s (job_timeout_seconds)"
-        return {
-            "type": "failed",
-            "job": attempt.request.job,
-            "kind": "timeout",
-            "message": f"the product took longer than {limit}",
-            # a GPU may hang where the CPU does not; the CPU is only slow
-            "retryable": bool(self._here.devices),
-        }
 
     def send(
         self, attempt: Attempt, engine: AnyEngine, seconds: float, lane: DeviceSet | None = None
@@ -248,7 +234,7 @@ class RunningProducts:
         if message["type"] == "succeeded" and began_at is not None:
             seconds = attempt.ended_at - began_at
             self.past.learn_run(attempt.kind, attempt.predicted_seconds, seconds)
-        resolve(attempt.final, message)
+        attempt.end(message)
         self.advance()
         # Counted once who waits for the answer has it.
         waited_seconds, size = attempt.waited_seconds, attempt.request.size
