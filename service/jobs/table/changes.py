@@ -20,19 +20,13 @@ from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import JobStateConflict, OperandNotFound
 from wavetrim.service.jobs.job import MOST_TRIES, PROMISE, Job, JobState, list_promised
 from wavetrim.service.jobs.operands import find_result
-from wavetrim.service.jobs.table.rows import (
-    find_jobs,
-    make_row,
-    read_job,
-    write_all,
-    write_job,
-)
+from wavetrim.service.jobs.table.rows import find_jobs, make_row, read_job, write_all, write_job
 from wavetrim.service.storage.database.database import split
 from wavetrim.service.storage.database.tables import job_labels, jobs, matrices, scope_key
 
 _NAMED: Final = ("a", "b", "c")
 
-_OPTIONAL: Final[dict[str, Any]] = {
+_LATER: Final[dict[str, Any]] = {
     "storage": "disk",
     "labels": [],
     "deadline": None,
@@ -86,7 +80,7 @@ def find_first(
 
 
 def _differ(job: Job, request: Mapping[str, Any]) -> bool:
-    return _OPTIONAL | job.request != _OPTIONAL | dict(request)
+    return _LATER | job.request != _LATER | dict(request)
 
 
 def add_jobs(connection: Connection, new: Sequence[Job], endings: "Endings") -> list[Job]:

@@ -1,6 +1,6 @@
 """Rows of the jobs table: made of requests, changed, and read as jobs, by ids or page by page.
 
-Each change names in its WHERE the states it may start from. Of two changes that both end a job the
+A job is changed only if its row says that it has not ended. Of two changes that both end a job the
 second one so changes nothing, and is told so.
 """
 
@@ -47,6 +47,7 @@ _WRITTEN: Final = (
     "state", "progress", "attempts", "started_at", "finished_at", "plan", "timings",
     "verification", "error", "result",
 )  # fmt: skip
+"""Columns that the run of a job and its end change."""
 
 
 def make_job(
@@ -99,47 +100,32 @@ def read_job(row: Row[Any]) -> Job:
     return Job(**columns)
 
 
-def change_row(
-    connection: Connection,
-    job_id: str,
-    changes: Mapping[str, Any],
-    states: tuple[JobState, ...] = UNFINISHED,
-) -> Job | None:
-    """Change a job if it is in one of some states; None if not."""
-    change = _build_update(tuple(changes), states).returning(jobs)
-    row = connection.execute(change, _name_values(job_id, changes)).one_or_none()
-    return None if row is None else read_job(row)
-
-
 def write_job(connection: Connection, job: Job, **others: Any) -> Job | None:
     """Write a job, and other columns, unless it has ended before; then this is None."""
-    return change_row(connection, job.id, _describe_job(job) | others)
+    change = _build_update((*_WRITTEN, *others)).returning(jobs)
+    row = connection.execute(change, _name_values(job, others)).one_or_none()
+    return None if row is None else read_job(row)
 
 
 def write_all(connection: Connection, changed: Sequence[Job]) -> bool:
     """Write jobs, without reading their rows; returns whether none had ended before."""
-    change = _build_update(_WRITTEN, UNFINISHED)
-    given = [_name_values(job.id, _describe_job(job)) for job in changed]
-    return connection.execute(change, given).rowcount == len(given)
+    given = [_name_values(job, {}) for job in changed]
+    return connection.execute(_build_update(_WRITTEN), given).rowcount == len(given)
 
 
-def _describe_job(job: Job) -> dict[str, Any]:
-    """The columns that the run of a job and its end change."""
-    return {name: getattr(job, name) for name in _WRITTEN}
-
-
-def _name_values(job_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {"job": job_id, **{f"new_{name}": value for name, value in values.items()}}
+def _name_values(job: Job, others: dict[str, Any]) -> dict[str, Any]:
+    values = {name: getattr(job, name) for name in _WRITTEN} | others
+    return {"job": job.id, **{f"new_{name}": value for name, value in values.items()}}
 
 
 @lru_cache(maxsize=64)
-def _build_update(names: tuple[str, ...], states: tuple[JobState, ...]) -> Update:
-    """The statement that changes a job in one of some states, with a parameter for each name.
+def _build_update(names: tuple[str, ...]) -> Update:
+    """The statement that changes a job that has not ended, with a parameter for each name.
 
     It is built once: building it takes as long as running it.
     """
     given = {name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in names}
-    in_state = or_(*(jobs.c.state == state for state in states))
+    in_state = or_(*(jobs.c.state == state for state in UNFINISHED))
     return update(jobs).where(jobs.c.id == bindparam("job"), in_state).values(**given)
 
 

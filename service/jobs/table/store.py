@@ -17,7 +17,7 @@ from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.table.changes import Endings, add_jobs, find_first
-from wavetrim.service.jobs.table.rows import JobReader, change_row, list_unfinished, write_job
+from wavetrim.service.jobs.table.rows import JobReader, find_jobs, list_unfinished, write_job
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.shared_commits import CommitLost, SharedCommits, Together
 from wavetrim.service.storage.database.tables import jobs
@@ -167,10 +167,11 @@ class JobStore(JobReader):
         self.get(job_id, owner)
 
         def change(connection: Connection) -> Job | None:
-            running = self.running.get(job_id)
-            if running is not None and running.state is JobState.RUNNING:
-                return None
-            return change_row(connection, job_id, {"priority": priority}, (JobState.QUEUED,))
+            row = find_jobs(connection, [job_id]).get(job_id)
+            known = self.running.get(job_id, row)
+            if row and known and row.state is known.state is JobState.QUEUED:
+                return write_job(connection, row, priority=priority)
+            return None
 
         job = self._change(change)
         if job is None:
