@@ -50,7 +50,7 @@ class Dispatcher:
     @property
     def draining(self) -> bool:
         """True once the service takes no new work."""
-        return not self.live.may_begin
+        return self.live.engines.draining
 
     async def start(self) -> None:
         """Put the jobs that an earlier service left unfinished back into the queue, and begin."""
@@ -193,8 +193,8 @@ class Dispatcher:
 
     def begin_drain(self) -> None:
         """Take no new work from now on; running jobs go on, the queued ones stay queued."""
-        self.live.may_begin = False
-        self._products.begin_drain()
+        self.live.engines.draining = True
+        self._products.stop_waiting()
         for live in self.live.running:
             if not live.has_begun and live.task is not None:
                 live.task.cancel()

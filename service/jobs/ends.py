@@ -114,11 +114,11 @@ class Ends:
         past, told = self._pasts[one.is_inline], one.told
         computed_at = begun_at if one.is_inline else one.ended_at
         if computed_at is not None:
-            past.learn_trail(one.kind, ended_at - computed_at)
+            past.trails.add(one.kind, ended_at - computed_at)
         if told is None:
             return
         if not told.before:
-            past.learn_lead(begun_at - told.at)
+            past.leads.add(None, begun_at - told.at)
         elif one.is_inline:
             each_seconds = (ended_at - told.at) / (told.before + 1)
             past.learn_run(one.kind, one.predicted_seconds, each_seconds)
@@ -142,7 +142,7 @@ class Ends:
         )  # fmt: skip
         position = ahead.own + ahead.others
         begin = now + max(ahead.seconds, past.find_lead())
-        end = begin + seconds + past.find_trail(job.kind)
+        end = begin + seconds + past.trails.find(job.kind, 0.0)
         reason = "waits for the engine, which starts"
         if self._engines.is_ready:
             own = ahead.own + sum(attempt.caller == job.caller for attempt in running)
@@ -167,7 +167,7 @@ class Ends:
         else:
             left = self._find_left(one, now)
             end, reason = now + left, f"runs on {self._engines.devices}"
-        end += past.find_trail(one.kind)
+        end += past.trails.find(one.kind, 0.0)
         _, ends = past.calibrate(now, now, end)
         begins = Span(started_at, started_at, started_at)
         return Expected(0, begins, ends, reason + _note(past))

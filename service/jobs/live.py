@@ -27,7 +27,7 @@ from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.operands import Operands, find_all, list_ids
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.queue import Queue
-from wavetrim.service.jobs.request import sketch
+from wavetrim.service.jobs.request import make_product
 from wavetrim.service.jobs.run import LiveJob
 from wavetrim.service.jobs.table.store import JobStore, insist
 from wavetrim.service.settings import Settings
@@ -66,7 +66,6 @@ class LiveJobs:
         inline_queue: Of the jobs that the service computes itself: they take no device.
         running: Those that were taken from a queue.
         queued: How many of each owner have not begun, or are being accepted.
-        may_begin: Whether jobs may begin.
         tasks: What is done besides: runs, and reading rows.
     """
 
@@ -90,7 +89,6 @@ class LiveJobs:
         self.news, self.inline_queue = JobNews(), Queue()
         self.ends = Ends(engines, self)
         self.running: set[LiveJob] = set()
-        self.may_begin = True
         self.tasks: set[asyncio.Task[None]] = set()
 
     def list_next(self, owner: str | None, most: int) -> list[Job]:
@@ -127,7 +125,7 @@ class LiveJobs:
         is_counted: bool = False,
     ) -> LiveJob:
         """A job that does not live yet; its product is that of its operands, if not given."""
-        product = product or sketch(job.request, *(operands or _GONE))
+        product = product or make_product(job.request, *(operands or _GONE))
         return LiveJob(
             product, caller=job.owner, since=job.created_at, priority=job.priority,
             predicted_seconds=self.plans.predict(product),
@@ -187,7 +185,7 @@ class LiveJobs:
             elif not job.awaited:
                 live.job = replace(job, priority=live.job.priority)
                 live.operands = operands
-                live.request = sketch(job.request, *(operands or _GONE))
+                live.request = make_product(job.request, *(operands or _GONE))
                 live.predicted_seconds = self.plans.predict(live.request)
                 self._let_wait(live)
         self.advance()
@@ -206,7 +204,7 @@ class LiveJobs:
 
     def advance(self) -> None:
         """Begin the jobs that are next in the queues."""
-        while self.may_begin and self.inline_queue:
+        while self.inline_queue and not self.engines.draining:
             if sum(one.is_inline and not one.is_computed for one in self.running) >= INLINE_RUNS:
                 break
             (attempt,) = self.inline_queue.list_first(1)
@@ -217,7 +215,8 @@ class LiveJobs:
     def begin(self, live: LiveJob) -> None:
         """Bring a job into memory, unless that has begun, or many results are being written."""
         most = 2 * self.engines.most_runs + INLINE_RUNS + WRITING_RUNS
-        if self.may_begin and (live.is_inline or len(self.running) < most):
+        has_room = live.is_inline or len(self.running) < most
+        if has_room and not self.engines.draining:
             self._run(live)
 
     def _run(self, live: LiveJob) -> None:
@@ -261,7 +260,7 @@ class LiveJobs:
 
     def _end_overdue(self, live: LiveJob) -> None:
         """End a job whose deadline has passed."""
-        if not self.may_begin and not live.has_begun:
+        if self.engines.draining and not live.has_begun:
             return  # the next start ends it
         live.stop(_OVERDUE)
         self._run(live)

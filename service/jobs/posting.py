@@ -13,7 +13,7 @@ from wavetrim.service.jobs.estimate import Expected
 from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.live import LiveJobs
 from wavetrim.service.jobs.operands import Operands, check_operands, find_operand, find_result
-from wavetrim.service.jobs.request import JobOperand, JobRequest, sketch
+from wavetrim.service.jobs.request import JobOperand, JobRequest, make_product
 from wavetrim.service.jobs.run import LiveJob
 from wavetrim.service.jobs.table.changes import find_key
 from wavetrim.service.jobs.table.rows import make_job
@@ -50,7 +50,7 @@ async def check_requests(
         }
         a, b, c = operands["a"], operands["b"], operands.get("c")
         problem, stack = check_operands(a, b, c, alpha=request.alpha, beta=request.beta)
-        product = sketch(asked := request.model_dump(), a, b, c)
+        product = make_product(asked := request.model_dump(), a, b, c)
         await live.plans.plan_once(product)
         job = make_job(
             asked,

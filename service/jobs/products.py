@@ -48,7 +48,6 @@ class Products:
     ) -> None:
         self._engines, self._inline, self._plans = engines, inline, plans
         self._settings, self._metrics, self._traces = settings, metrics, traces
-        self._draining = False
 
     def check_admission(self, caller: str) -> None:
         """Make sure that one more product may come, before any of its bytes are received.
@@ -57,7 +56,7 @@ class Products:
             Draining: The service is stopping.
             QueueFull: As many of the caller's products wait as may.
         """
-        if self._draining:
+        if self._engines.draining:
             raise Draining(self._settings.drain_seconds)
         waiting = sum(one.caller == caller for one in self._list_waiting())
         most = self._settings.max_queued_jobs
@@ -146,9 +145,8 @@ class Products:
         if self._traces is not None:
             self._traces.show_product(message, ended_at)
 
-    def begin_drain(self) -> None:
-        """Take no new products; waiting ones are given up, those that an engine has go on."""
-        self._draining = True
+    def stop_waiting(self) -> None:
+        """Give up those that wait, as the service stops; those that an engine has go on."""
         for attempt in self._list_waiting():
             self._engines.stop(attempt, "drain")
 

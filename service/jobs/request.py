@@ -146,43 +146,34 @@ class JobRequest(ProductOptions):
         return {field: one for field, one in named.items() if one is not None}
 
 
-def sketch(
+def make_product(
     asked: Mapping[str, Any],
     a: Matrix | Operand,
     b: Matrix | Operand,
     c: Matrix | Operand | None,
+    out: Operand | None = None,
 ) -> RunRequest:
-    """The product of a job's request as it will be, once its matrices lie in memory."""
-    third = None if c is None else _sketch(c)
-    return make_product(asked, _sketch(a), _sketch(b), third)
+    """The product of a job's request; a stack may be one product.
+
+    Args:
+        asked: The request, as its row has it.
+        a: Where A lies; a matrix that is not in memory yet, or only its shape.
+        b: B, likewise.
+        c: C, likewise; None without.
+        out: Where the result lies; None if that is not known yet.
+    """
+    first, second, third = _locate(a), _locate(b), None if c is None else _locate(c)
+    stack = find_stack(first, second, third)
+    out = out or Operand(0, 0, a.rows, b.columns, a.dtype, stack=stack)
+    product = RunRequest(
+        "", first, second, third, out, alpha=asked["alpha"], beta=asked["beta"],
+        verify=asked["verify"], options=PlanOptions.read(asked),
+    )  # fmt: skip
+    return fold(product)
 
 
-def _sketch(matrix: Matrix | Operand) -> Operand:
+def _locate(matrix: Matrix | Operand) -> Operand:
     """A matrix as an operand without an address."""
     if isinstance(matrix, Operand):
         return matrix
     return replace(matrix.locate(), slab=0, offset_bytes=0)
-
-
-def make_product(
-    asked: Mapping[str, Any],
-    a: Operand,
-    b: Operand,
-    c: Operand | None,
-    out: Operand | None = None,
-) -> RunRequest:
-    """The product of a job's request, wherever its matrices lie; a stack may be one product.
-
-    Args:
-        asked: The request, as its row has it.
-        a: Where A lies, or only its shape.
-        b: B, likewise.
-        c: C, likewise; None without.
-        out: The result, likewise; None for that of the operands, which lies nowhere.
-    """
-    out = out or Operand(0, 0, a.rows, b.columns, a.dtype, stack=find_stack(a, b, c))
-    product = RunRequest(
-        "", a, b, c, out, alpha=asked["alpha"], beta=asked["beta"], verify=asked["verify"],
-        options=PlanOptions.read(asked),
-    )  # fmt: skip
-    return fold(product)

@@ -49,6 +49,7 @@ class RunningProducts:
         past: What those that have ended taught.
         queue: The products that wait.
         tries: The products that are being tried: they wait for an engine, or one has them.
+        draining: Whether the service takes no new work.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class RunningProducts:
         self.past = Past()
         self.queue = Queue()
         self.tries: set[Attempt] = set()
+        self.draining = False
 
     @property
     def running(self) -> int:

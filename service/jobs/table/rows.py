@@ -60,13 +60,8 @@ def make_job(
 ) -> Job:
     """A new job, which has no row yet.
 
-    Args:
-        request: The request, ready for JSON; `a`, `b` and `c` are ids of matrices, or of jobs as
-            {"job": id}.
-        shape: That of its result.
-        owner: Name of the tenant to whom it belongs.
-        trace: The `traceparent` of the request.
-        idempotency_key: Its key, as it is stored.
+    In the request `a`, `b` and `c` are ids of matrices, or of jobs as {"job": id}; the shape is
+    that of its result, and the key as it is stored.
     """
     operands: dict[str, Any] = {
         name: PROMISE + one["job"] if isinstance(one := request.get(name), Mapping) else one
