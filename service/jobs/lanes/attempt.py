@@ -40,8 +40,6 @@ class Attempt:
         since: When its caller began to wait, UTC seconds.
         predicted_seconds: How long it should take.
         priority: The higher one goes first within its caller.
-        kind: Its kind, by which seconds are learned.
-        is_small: Whether it takes an engine only milliseconds.
         until: When it is stopped for its deadline, by `time.perf_counter`.
         is_being_estimated: Whether a thread is finding how long the engines would take.
         is_ready: Whether it can be sent.
@@ -68,8 +66,6 @@ class Attempt:
     since: float = 0.0
     predicted_seconds: float = 0.0
     priority: int = 0
-    kind: Kind = field(init=False)
-    is_small: bool = field(init=False)
     until: float = math.inf
     is_being_estimated: bool = False
     is_ready: bool = False
@@ -85,14 +81,9 @@ class Attempt:
     sent_at: float | None = None
     begun_at: float | None = None
     ended_at: float | None = None
-    final: asyncio.Future[Message] = field(init=False)
-
-    def __post_init__(self) -> None:
-        out, devices = self.request.out, self.request.options.devices
-        columns = self.request.a.columns
-        self.kind = find_kind(out.rows, out.columns, columns, out.dtype, devices)
-        self.is_small = self.request.is_small
-        self.final = asyncio.get_running_loop().create_future()
+    final: asyncio.Future[Message] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
 
     def on_wanted(self) -> None:
         """It would begin now if it were ready."""
@@ -111,6 +102,17 @@ class Attempt:
         """Whether it waits no more, since it was sent to an engine or given up."""
         # Whoever awaits its final message and is cancelled cancels that, too, while it waits.
         return self.queue is None and (self.sent_at is not None or self.final.done())
+
+    @property
+    def kind(self) -> Kind:
+        """Its kind, by which seconds are learned."""
+        out, devices = self.request.out, self.request.options.devices
+        return find_kind(out.rows, out.columns, self.request.a.columns, out.dtype, devices)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it takes an engine only milliseconds."""
+        return self.request.is_small
 
     @property
     def needs_no_device(self) -> bool:
