@@ -184,7 +184,7 @@ def make_parts(frame: Frame, database: Database) -> Parts:
     )  # fmt: skip
     dispatcher = Dispatcher(live, products)
     if cluster is not None:
-        cluster.on_change = live.advance
+        cluster.on_change = engines.advance
     return Parts(
         **{field.name: getattr(frame, field.name) for field in fields(Frame)},
         database=database, writes=writes, commits=commits, matrices=store, jobs=jobs,

@@ -210,7 +210,7 @@ class LiveJobs:
             (attempt,) = self.inline_queue.list_first(1)
             self.inline_queue.begin(attempt)
             attempt.on_wanted()
-        self.engines.advance()
+        self.engines.want_next()
 
     def begin(self, live: LiveJob) -> None:
         """Bring a job into memory, unless that has begun, or many results are being written."""

@@ -100,16 +100,17 @@ class EngineQueue(RunningProducts):
         return {"type": "failed", "kind": "timeout", "message": reason, "retryable": may_repeat}
 
     def advance(self) -> None:
-        """Send the products that may begin, and have the next ones brought into memory.
-
-        It is called whenever an engine or an attempt has changed.
-        """
+        """Send the products that may begin; called whenever an engine or an attempt has changed."""
         if self.fleet.nodes:
             self._advance_everywhere()
         elif self._here.ready and self.queue:
             self._advance_here()
             if self._here.devices and self.queue:
                 self._place_here(self.queue.list_first(LOOK_AHEAD))
+        self.want_next()
+
+    def want_next(self) -> None:
+        """Have the next products brought into memory, as many as the engines can take."""
         for attempt in self.queue.list_first(max(1, self.most_runs - self.running)):
             if not attempt.is_ready:
                 attempt.on_wanted()
