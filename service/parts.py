@@ -21,8 +21,7 @@ from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
-from wavetrim.service.jobs.live import JobParts, LiveJobs
-from wavetrim.service.jobs.news import JobNews
+from wavetrim.service.jobs.live import LiveJobs
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.table.store import JobStore
@@ -141,22 +140,21 @@ class Parts:
         cluster = None if settings.ray_address is None else Cluster(settings)
         self.fleet = Fleet(self.engine, cluster)
         self.leases = Leases(self.arena, self.in_flight, self.descriptors)
-        self.plans, self.news = Plans(self.engine), JobNews()
-        self.engines = EngineQueue(self.fleet, self.plans, settings.job_timeout_seconds)
-        self.engines.on_answer = lambda one, _: metrics.record_lane(
-            one.waited_seconds, one.request.size
-        )
+        self.plans = Plans(self.engine)
+        self.engines = EngineQueue(self.fleet, self.plans, settings.job_timeout_seconds, metrics)
         SharedSlabs(self.arena, self.fleet.processes, on_ready=self.engines.advance)
-        job_parts = JobParts(
-            jobs=self.jobs, live=LiveJobs(self.jobs, self.news), matrices=self.matrices,
-            engine=self.engine, engines=self.engines, plans=self.plans, settings=settings,
-            inline=InlineProducts(self.plans, settings.kernel_cache_dir), metrics=metrics,
-            traces=self.traces,
+        inline = InlineProducts(self.plans, settings.kernel_cache_dir)
+        self.products = Products(
+            engines=self.engines, inline=inline, plans=self.plans, settings=settings,
+            metrics=metrics, traces=self.traces,
         )  # fmt: skip
-        self.products = Products(job_parts)
-        self.dispatcher = Dispatcher(job_parts, self.products)
+        live = LiveJobs(
+            jobs=self.jobs, matrices=self.matrices, engines=self.engines, inline=inline,
+            plans=self.plans, settings=settings, metrics=metrics, traces=self.traces,
+        )  # fmt: skip
+        self.news, self.dispatcher = live.news, Dispatcher(live, self.products)
         if cluster is not None:
-            cluster.on_change = self.dispatcher.look_again
+            cluster.on_change = self.engines.advance
         self.housekeeping = Housekeeping(database, self.matrices, self.jobs, self.writes, settings)
 
     @asynccontextmanager

@@ -14,13 +14,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.errors import Draining, ServiceError
-from wavetrim.service.jobs.ends import Ends
 from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.lifecycle import Lifecycle
-from wavetrim.service.jobs.live import JobParts, LiveJob
-from wavetrim.service.jobs.posting import Posting
+from wavetrim.service.jobs.live import LiveJobs
+from wavetrim.service.jobs.posting import check_requests
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.request import JobRequest
+from wavetrim.service.jobs.table.store import insist
 from wavetrim.service.storage.database.database import split
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 from wavetrim.service.threads import run_to_end
@@ -35,43 +34,33 @@ class Dispatcher:
     it; None stands for everybody.
 
     Args:
-        parts: What jobs meet on their way.
+        live: Those that have not ended.
         products: Those in one call, which end with the service, too.
 
     Attributes:
+        live: As given.
         jobs: Keeps them.
-        live: Those that have not ended.
-        posting: Checks requests.
         ends: Tells when they should end.
     """
 
-    def __init__(self, parts: JobParts, products: Products) -> None:
-        self.jobs, self.live = parts.jobs, parts.live
-        self.ends = Ends(parts.engines, parts.live)
-        self.posting = Posting(parts, self.ends)
-        self._life = Lifecycle(parts, self.posting, self.ends)
-        self._engine, self._engines = parts.engine, parts.engines
-        self._settings, self._products = parts.settings, products
+    def __init__(self, live: LiveJobs, products: Products) -> None:
+        self.live, self._products = live, products
+        self.jobs, self.ends = live.jobs, live.ends
 
     @property
     def draining(self) -> bool:
         """True once the service takes no new work."""
-        return not self._life.may_begin
+        return self.live.engines.draining
 
     async def start(self) -> None:
         """Put the jobs that an earlier service left unfinished back into the queue, and begin."""
         for job in await run_to_end(self.jobs.requeue_interrupted):
             logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
         # Their tries are counted, as one of them may have ended that service.
-        for job, operands in await run_to_end(self.posting.read, None):
-            self._life.add(self.posting.make_live(job, operands, is_counted=True))
-        self._life.start(self._life.predict_anew(self._engine))
-        self._life.advance()
-
-    def look_again(self) -> None:
-        """An engine has come or gone, so more or fewer jobs may run."""
-        self._engines.advance()
-        self._life.advance()
+        for job, operands in await run_to_end(self.live.read, None):
+            self.live.add(self.live.make(job, operands, is_counted=True))
+        self.live.start(self.live.predict_anew())
+        self.live.advance()
 
     async def submit_all(
         self,
@@ -100,7 +89,7 @@ class Dispatcher:
         if self.draining:
             raise self._refuse()
         try:
-            posted = await self.posting.check(requests, idempotency_key, tenant)
+            posted = await check_requests(self.live, requests, idempotency_key, tenant)
         except (ServiceError, FieldError):
             # A repeated POST gets its jobs even when an operand is gone by now.
             asked = [request.model_dump() for request in requests]
@@ -108,38 +97,31 @@ class Dispatcher:
             if first:
                 return first, False
             raise
-        self.live.reserve(tenant.name, len(posted))
+        new, owner = [live.job for live in posted], tenant.name
+        self.live.queued[owner] += len(new)  # so that they cannot pass the limit together
         try:
-            jobs, created = await self._add(posted, idempotency_key, tenant)
-        finally:
-            self.live.reserve(tenant.name, -len(posted))
-        if not created:
-            return jobs, False
-        for live, job in zip(posted, jobs, strict=True):
-            live.job = job
-            self._life.add(live)
-        for job in jobs:
-            self.ends.tell(job)
-        self._life.advance()
-        return jobs, True
-
-    async def _add(
-        self, posted: Sequence[LiveJob], idempotency_key: str | None, tenant: Tenant
-    ) -> tuple[list[Job], bool]:
-        """Write the jobs' rows; if it is not known whether that worked, find out later."""
-        new = [live.job for live in posted]
-        try:
-            return await self.jobs.add(new, idempotency_key=idempotency_key, owner=tenant.name)
+            jobs, created = await self.jobs.add(new, idempotency_key=idempotency_key, owner=owner)
         except (SQLAlchemyError, asyncio.CancelledError):
-            self._life.start(self._find_added([job.id for job in new]))
+            # It is not known whether their rows are written.
+            self.live.start(self._find_added([job.id for job in new]))
             raise
+        finally:
+            self.live.queued[owner] -= len(new)
+        if created:
+            for live, job in zip(posted, jobs, strict=True):
+                live.job = job
+                self.live.add(live)
+            for job in jobs:
+                self.ends.tell(job)
+            self.live.advance()
+        return jobs, created
 
     async def _find_added(self, job_ids: Sequence[str]) -> None:
         """Let the jobs of a POST wait that were added although it has failed."""
-        for job, operands in await self._life.read(job_ids):
+        for job, operands in await insist(self.live.read, job_ids):
             if job.state is JobState.QUEUED and self.live.find(job.id) is None:
-                self._life.add(self.posting.make_live(job, operands))
-        self._life.advance()
+                self.live.add(self.live.make(job, operands))
+        self.live.advance()
 
     async def cancel(self, job_id: str, owner: str | None = None) -> Job:
         """Cancel a job: a queued one at once, the running one as soon as the engine lets go.
@@ -149,17 +131,16 @@ class Dispatcher:
             JobStateConflict: The job has succeeded or failed already.
         """
         job = await run_to_end(self.jobs.request_cancel, job_id, owner)
-        self._life.cancel(job)
+        self.live.cancel(job)
         return job
 
     async def cancel_labelled(self, labels: Sequence[str], owner: str) -> int:
         """Cancel an owner's unfinished jobs that have all of some labels; returns how many."""
         count = 0
         for some in split(await run_to_end(self.jobs.list_labelled, labels, owner)):
-            cancelled = await run_to_end(self.jobs.cancel_all, some)
-            for job in cancelled:
-                self._life.cancel(job)
-            count += len(cancelled)
+            for job in await run_to_end(self.jobs.cancel_all, some):
+                self.live.cancel(job)
+                count += 1
         return count
 
     async def change_priority(self, job_id: str, priority: int, owner: str | None = None) -> Job:
@@ -172,7 +153,7 @@ class Dispatcher:
         job = await run_to_end(self.jobs.change_priority, job_id, priority, owner)
         if (live := self.live.find(job_id)) is None:
             return job  # it has ended meanwhile
-        live.attempt.change_priority(priority)
+        live.change_priority(priority)
         self.live.update(live, replace(live.job, priority=priority))
         return live.job
 
@@ -204,8 +185,7 @@ class Dispatcher:
                 left_seconds = None if until is None else until - clock()
                 if left_seconds is not None and left_seconds <= 0:
                     break
-                live = self.live.find(job_id)
-                has_begun = live is not None and live.has_begun
+                has_begun = (live := self.live.find(job_id)) is not None and live.has_begun
                 if listener.ended or (self.draining and not has_begun):
                     raise self._refuse()
                 job = next(iter(await listener.wait(left_seconds)), job)
@@ -213,8 +193,8 @@ class Dispatcher:
 
     def begin_drain(self) -> None:
         """Take no new work from now on; running jobs go on, the queued ones stay queued."""
-        self._life.may_begin = False
-        self._products.begin_drain()
+        self.live.engines.draining = True
+        self._products.stop_waiting()
         for live in self.live.running:
             if not live.has_begun and live.task is not None:
                 live.task.cancel()
@@ -223,18 +203,18 @@ class Dispatcher:
     async def drain(self, seconds: float) -> None:
         """Take no new work, and give the running jobs some seconds to finish."""
         self.begin_drain()
-        ending: set[asyncio.Task[None]] = {asyncio.create_task(self._engines.wait_idle())}
+        ending: set[asyncio.Task[None]] = {asyncio.create_task(self.live.engines.wait_idle())}
         ending |= {live.task for live in self.live.running if live.task is not None}
         await asyncio.wait(ending, timeout=seconds)
-        self.live.news.end()
+        self.live.news.wake(ends=True)
 
     async def stop(self) -> None:
         """End now: jobs that still run go back to the queue, for the next start."""
         self.begin_drain()
-        for task in (tasks := set(self._life.tasks)):
+        for task in (tasks := set(self.live.tasks)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self.live.news.end()
+        self.live.news.wake(ends=True)
 
     def _refuse(self) -> Draining:
-        return Draining(self._settings.drain_seconds)
+        return Draining(self.live.settings.drain_seconds)

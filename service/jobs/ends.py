@@ -6,11 +6,10 @@ answers about a job some time passes: who follows many jobs does not make them d
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.estimate import (
-    Ahead,
     Answer,
     Expected,
     Group,
@@ -22,10 +21,12 @@ from wavetrim.service.jobs.inline import INLINE_SECONDS
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
-from wavetrim.service.jobs.live import LiveJob, LiveJobs
-from wavetrim.service.jobs.order import Waits
 from wavetrim.service.jobs.past import LEAST_AHEAD, Past, Span
 from wavetrim.service.jobs.queue import Queue
+from wavetrim.service.jobs.run import LiveJob
+
+if TYPE_CHECKING:
+    from wavetrim.service.jobs.live import LiveJobs
 
 KEPT_SECONDS: Final = 0.25
 """How long an answer about a job is given again; chosen."""
@@ -43,20 +44,13 @@ _MOST_AWAITED: Final = 64
 _SPREAD: Final = (1.0, 0.5, 2.0)
 """Median and bounds of the time of such a job, over what is predicted; chosen."""
 
-_find_stretch = attrgetter("stretch")
-
 _YOUNG: Final = "; few jobs have ended since the service started, so the intervals are wide"
 
 
 class Ends:
-    """Tells when jobs should end. To be used from one event loop.
+    """Tells when jobs should end. To be used from one event loop."""
 
-    Args:
-        engines: Where products wait for the engines.
-        live: The jobs that have not ended.
-    """
-
-    def __init__(self, engines: EngineQueue, live: LiveJobs) -> None:
+    def __init__(self, engines: EngineQueue, live: "LiveJobs") -> None:
         self._engines, self._live = engines, live
         # What the service computes itself takes as long as commits, and all else as long as its
         # product; so the answers about both are not off alike.
@@ -80,7 +74,10 @@ class Ends:
         if job.state is JobState.RUNNING and job.started_at is not None:
             return self._tell_running(one, now, job.started_at)
         if one.answer is None or now - one.answer.at > KEPT_SECONDS:
-            return self._look(one)
+            answer = self._find(one, one.is_inline)
+            if one.answer is None and self._engines.is_ready:
+                one.told = answer
+            one.answer = answer
         return one.answer.expected
 
     def _tell_dependent(self, job: LiveJob) -> Expected:
@@ -92,14 +89,14 @@ class Ends:
                 continue
             before.add(name)
             if other.job.awaited:
-                own_seconds += max(LEAST_AHEAD, other.attempt.predicted_seconds)
+                own_seconds += max(LEAST_AHEAD, other.predicted_seconds)
                 left += other.job.awaited
             elif (told := self.tell(other.job)) is not None:
                 begins = Span(*map(max, begins, told.ends))
         begins = _delay(begins, own_seconds)
         results = "result of 1 job" if len(before) == 1 else f"results of {len(before)} jobs"
         reason = f"waits for the {results}{_note(self._pasts[False])}"
-        ends = _delay(begins, max(LEAST_AHEAD, job.attempt.predicted_seconds))
+        ends = _delay(begins, max(LEAST_AHEAD, job.predicted_seconds))
         return Expected(len(before), begins, ends, reason)
 
     def find_left(self) -> float:
@@ -110,30 +107,22 @@ class Ends:
 
     def learn(self, one: LiveJob, job: Job) -> None:
         """Learn from a job that has ended."""
-        attempt, begun_at, ended_at = one.attempt, job.started_at, job.finished_at
+        begun_at, ended_at = job.started_at, job.finished_at
         first_try = job.state is JobState.SUCCEEDED and job.attempts == 1
         if not first_try or begun_at is None or ended_at is None:
             return
         past, told = self._pasts[one.is_inline], one.told
-        computed_at = begun_at if one.is_inline else attempt.ended_at
+        computed_at = begun_at if one.is_inline else one.ended_at
         if computed_at is not None:
-            past.learn_trail(attempt.kind, ended_at - computed_at)
+            past.trails.add(one.kind, ended_at - computed_at)
         if told is None:
             return
         if not told.before:
-            past.learn_lead(begun_at - told.at)
+            past.leads.add(None, begun_at - told.at)
         elif one.is_inline:
             each_seconds = (ended_at - told.at) / (told.before + 1)
-            past.learn_run(attempt.kind, attempt.predicted_seconds, each_seconds)
+            past.learn_run(one.kind, one.predicted_seconds, each_seconds)
         past.learn_end((told.at, told.begin, told.end), begun=begun_at, ended=ended_at)
-
-    def _look(self, one: LiveJob) -> Expected:
-        """Find an answer anew; the first one is what was told, unless no engine was there yet."""
-        answer = self._find(one.attempt, one.is_inline)
-        if one.answer is None and self._engines.is_ready:
-            one.told = answer
-        one.answer = answer
-        return answer.expected
 
     def _find(self, job: Attempt, is_inline: bool) -> Answer:
         """The answer about a job that waits."""
@@ -146,41 +135,21 @@ class Ends:
             queue, running = self._engines.queue, self._engines.list_running()
             count = len(running)
             left_seconds = sum(self._find_left(attempt, now) for attempt in running)
-        ahead = self._find_ahead(
-            job, queue, past, left_seconds, now=now, abreast=_count_abreast(running)
-        )
-        before = ahead.own + ahead.others + count
+        ahead = find_ahead(
+            job, _list_groups(queue, job.caller, past, _MOST_GROUPS),
+            _list_others(queue, job.caller, past), served_seconds=queue.find_served(job.caller),
+            now=now, left_seconds=left_seconds, abreast=_count_abreast(running),
+        )  # fmt: skip
+        position = ahead.own + ahead.others
         begin = now + max(ahead.seconds, past.find_lead())
-        end = begin + seconds + past.find_trail(job.kind)
-        own = ahead.own + sum(attempt.caller == job.caller for attempt in running)
+        end = begin + seconds + past.trails.find(job.kind, 0.0)
         reason = "waits for the engine, which starts"
         if self._engines.is_ready:
-            others = ahead.own + ahead.others + len(running) - own
+            own = ahead.own + sum(attempt.caller == job.caller for attempt in running)
+            others = position + len(running) - own
             reason = describe_wait(own, others, self._engines.devices)
-        spans = past.calibrate(now, begin, end)
-        expected = Expected(ahead.own + ahead.others, *spans, reason + _note(past))
-        return Answer(now, before, begin, end, expected)
-
-    def _find_ahead(
-        self, job: Waits, queue: Queue, past: Past, left_seconds: float, *, now: float, abreast: int
-    ) -> Ahead:
-        callers = [caller for caller in queue.callers if caller != job.caller]
-        times = -(-len(callers) // _MOST_GROUPS) or 1
-        looked = callers[::times]
-        most = _MOST_GROUPS // max(1, len(looked))
-        others = [
-            Others(queue.find_served(caller), _list_groups(queue, caller, past, most), times)
-            for caller in looked
-        ]
-        return find_ahead(
-            job,
-            _list_groups(queue, job.caller, past, _MOST_GROUPS),
-            others,
-            served_seconds=queue.find_served(job.caller),
-            now=now,
-            left_seconds=left_seconds,
-            abreast=abreast,
-        )
+        expected = Expected(position, *past.calibrate(now, begin, end), reason + _note(past))
+        return Answer(now, position + count, begin, end, expected)
 
     def _find_left(self, attempt: Attempt, now: float) -> float:
         """What is left of a product that runs; a late one goes on for as long as it is late."""
@@ -190,29 +159,41 @@ class Ends:
 
     def _tell_running(self, one: LiveJob, now: float, started_at: float) -> Expected:
         """The answer about a job that runs, or whose result is written."""
-        attempt, past = one.attempt, self._pasts[one.is_inline]
+        past = self._pasts[one.is_inline]
         if one.is_inline:
             end, reason = now, "is computed by the service itself"
-        elif attempt.ended_at is not None:
-            end, reason = attempt.ended_at, "its result is being written"
+        elif one.ended_at is not None:
+            end, reason = one.ended_at, "its result is being written"
         else:
-            left = self._find_left(attempt, now)
+            left = self._find_left(one, now)
             end, reason = now + left, f"runs on {self._engines.devices}"
-        end += past.find_trail(attempt.kind)
+        end += past.trails.find(one.kind, 0.0)
         _, ends = past.calibrate(now, now, end)
         begins = Span(started_at, started_at, started_at)
         return Expected(0, begins, ends, reason + _note(past))
+
+
+def _list_others(queue: Queue, caller: str, past: Past) -> list[Others]:
+    """All other callers of whom products wait, or some that stand for all."""
+    callers = [one for one in queue.callers if one != caller]
+    times = -(-len(callers) // _MOST_GROUPS) or 1
+    looked = callers[::times]
+    most = _MOST_GROUPS // max(1, len(looked))
+    return [
+        Others(queue.find_served(one), _list_groups(queue, one, past, most), times)
+        for one in looked
+    ]
 
 
 def _list_groups(queue: Queue, caller: str, past: Past, most: int) -> list[Group]:
     """What waits of a caller, in at most some groups."""
     kinds = queue.list_kinds(caller)
     step = -(-len(kinds) // most) or 1
-    groups = []
-    for attempts in kinds[::step]:
-        seconds = past.find_seconds(attempts[0].kind, attempts[0].predicted_seconds)
-        groups.append(Group(attempts, seconds, step))
-    return sorted(groups, key=_find_stretch)
+    groups = [
+        Group(some, past.find_seconds(some[0].kind, some[0].predicted_seconds), step)
+        for some in kinds[::step]
+    ]
+    return sorted(groups, key=attrgetter("stretch"))
 
 
 def _count_abreast(running: Sequence[Attempt]) -> int:

@@ -17,8 +17,7 @@ class JobNotFound(ServiceError):
     def __init__(self, job_id: str, field: str = "id") -> None:
         named = f"{field} names job {job_id!r}, which does not exist"
         super().__init__(f"there is no job {job_id!r}" if field == "id" else named)
-        self.field = field
-        self.value = job_id
+        self.field, self.value = field, job_id
 
 
 class JobFailed(ServiceError):
@@ -56,9 +55,9 @@ class ShapesDiffer(FieldProblem):
 class OperandNotFound(MatrixNotFound):
     """A job names a matrix that does not exist.
 
-    Attributes:
+    Args:
         field: "a", "b" or "c".
-        value: The id that was named.
+        matrix_id: The id that was named.
     """
 
     def __init__(self, field: str, matrix_id: str) -> None:
@@ -92,9 +91,7 @@ class JobStateConflict(ServiceError):
 
     def __init__(self, job_id: str, state: str, limit: str) -> None:
         super().__init__(f"job {job_id} is {state}; it must be {limit}")
-        self.field = "state"
-        self.value = state
-        self.limit = limit
+        self.field, self.value, self.limit = "state", state, limit
 
 
 class OperandEnded(JobStateConflict):

@@ -1,6 +1,6 @@
 """What goes before a job, and what is told of it. Pure.
 
-Let the job begin at T. Of its own caller's products those go first whose ratio (`order`) is higher
+Let the job begin at T. Of its own caller's products those go first whose ratio (`queue`) is higher
 at T than the job's. Of every other caller the shortest products go first, until that caller has
 been served for as long as the job's caller will have been at T:
 
@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from wavetrim.service.jobs.order import LEAST_SECONDS, PRIORITY_DOUBLES, Waits, find_ratio
 from wavetrim.service.jobs.past import Span
+from wavetrim.service.jobs.queue import LEAST_SECONDS, PRIORITY_DOUBLES, Waits, find_ratio
 
 _MOST_ROUNDS: Final = 3
 """How often T is computed; chosen: it changes little after that."""
@@ -189,13 +189,7 @@ class Answer:
 
 
 def describe_wait(own: int, others: int, devices: str) -> str:
-    """What a job waits for.
-
-    Args:
-        own: Products of its caller's that go first or run.
-        others: Products of other callers that go first or run.
-        devices: What computes them.
-    """
+    """What a job waits for: products that go first or run, of its caller and of others."""
     parts = [
         f"{count} product{'s' * (count != 1)} of {whose}"
         for count, whose in ((own, "yours"), (others, "other callers"))

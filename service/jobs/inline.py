@@ -30,12 +30,7 @@ INLINE_SECONDS: Final = 1e-4
 
 
 class InlineProducts:
-    """Computes the smallest products in the calling thread.
-
-    Args:
-        plans: Say how long products should take.
-        cache_dir: Folder of compiled code.
-    """
+    """Computes the smallest products in the calling thread."""
 
     def __init__(self, plans: Plans, cache_dir: Path) -> None:
         self._plans = plans
@@ -45,16 +40,11 @@ class InlineProducts:
     def compute(self, request: RunRequest, extents: Sequence[Extent]) -> dict[str, Any] | None:
         """Compute a product, if it is small enough.
 
-        Args:
-            request: The product.
-            extents: The memory that it lies in.
-
         Returns:
             The message of success, as the engine's, with `queue_seconds`; None for a product that
             the engine computes.
         """
-        plan = self._find_plan(request) if _is_plain(request) else None
-        if plan is None:
+        if (plan := self._find_plan(request)) is None:
             return None
         a, b, out = (_find_matrix(one, extents) for one in (request.a, request.b, request.out))
         if a is None or b is None or out is None:
@@ -80,11 +70,11 @@ class InlineProducts:
 
     def takes(self, request: RunRequest) -> bool:
         """Whether a product is small enough; False for others, and before the engine runs."""
-        return _is_plain(request) and self._find_plan(request) is not None
+        return self._find_plan(request) is not None
 
     def _find_plan(self, request: RunRequest) -> Plan | None:
         # Others are not even planned here: a plan for a new shape takes some time.
-        if not (request.is_small and request.needs_one_thread):
+        if not (_is_plain(request) and request.is_small and request.needs_one_thread):
             return None
         plan = self._plans.plan(request)
         if plan is None or request.products * plan.predicted.total_seconds > INLINE_SECONDS:
@@ -105,13 +95,9 @@ def _find_matrix(operand: Operand, extents: Sequence[Extent]) -> NDArray[Any] | 
     if isinstance(operand.slab, str):
         return None
     for extent in extents:
-        offset_bytes = operand.offset_bytes - extent.offset_bytes
-        if extent.slab == operand.slab and 0 <= offset_bytes < len(extent.view):
-            break
-    else:
-        return None
-    shape, dtype = operand.shape, find_dtype(operand.dtype)
-    order: Any = "F" if operand.fortran_order else "C"
-    if operand.strides_bytes is None:
-        return np.ndarray(shape, dtype, extent.view, offset_bytes, order=order)
-    return np.ndarray(shape, dtype, extent.view, offset_bytes, operand.strides_bytes)
+        begin = operand.offset_bytes - extent.offset_bytes
+        if extent.slab == operand.slab and 0 <= begin < len(extent.view):
+            order: Any = "F" if operand.fortran_order else "C"
+            dtype, strides = find_dtype(operand.dtype), operand.strides_bytes
+            return np.ndarray(operand.shape, dtype, extent.view, begin, strides, order)
+    return None

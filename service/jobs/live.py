@@ -1,196 +1,298 @@
 """The jobs that have not ended, as the process knows them: one object a job.
 
 A live job waits for the results of others, is queued, is brought into memory, runs, and has its
-result written.
+result written. The transaction in which a job ends changes the rows of those that wait for it
+(`table/changes.py`), so these are read after each end.
 """
 
 import asyncio
+import logging
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Coroutine
+from contextlib import suppress
+from dataclasses import replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
+from sqlalchemy.exc import SQLAlchemyError
+
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.service.clock import read_clock, read_time
+from wavetrim.service.jobs.ends import Ends
+from wavetrim.service.jobs.inline import INLINE_SECONDS, InlineProducts
 from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.lanes.attempt import Attempt
+from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.news import JobNews
-from wavetrim.service.jobs.operands import Operands
+from wavetrim.service.jobs.operands import Operands, find_all, list_ids
+from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.queue import Queue
+from wavetrim.service.jobs.request import make_product
+from wavetrim.service.jobs.run import LiveJob
+from wavetrim.service.jobs.table.store import JobStore, insist
+from wavetrim.service.settings import Settings
+from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.telemetry.logs import trace_parent
+from wavetrim.service.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from wavetrim.service.engine.engine import Engine
-    from wavetrim.service.jobs.estimate import Answer
-    from wavetrim.service.jobs.inline import InlineProducts
-    from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
-    from wavetrim.service.jobs.plans import Plans
-    from wavetrim.service.jobs.table.store import JobStore
-    from wavetrim.service.settings import Settings
-    from wavetrim.service.storage.matrices.matrices import MatrixStore
-    from wavetrim.service.telemetry.metrics import Metrics
     from wavetrim.service.telemetry.traces import Traces
 
+logger = logging.getLogger(__name__)
 
-@dataclass(slots=True, eq=False)
-class LiveJob:
-    """A job that has not ended.
+INLINE_RUNS: Final = 64
+"""Jobs at a time that the service computes itself. Chosen: what is written together shares a
+commit."""
 
-    Attributes:
-        job: The job as it is now.
-        attempt: Its next attempt, or the one that runs. It is queued once the operands are there.
-        operands: Its A, B and C; None if they are still to be found.
-        is_counted: Whether each try is written to the database before it begins. A job that ends
-            the service at once would otherwise be tried for ever.
-        is_inline: Whether the service computes it itself, without an engine.
-        task: Brings it into memory and runs it, once it was taken from the queue.
-        is_computed: Whether its product is computed: its result is being written.
-        has_try: Whether its next try is counted already, as it was written before it begins.
-        is_stopped: Whether it is to end as soon as the engine lets go of it.
-        failure: Kind and message that it is to fail with then; None if it was cancelled.
-        writing: Writes that its try has begun, if that is slow.
-        told: The first answer about its end, from which is learned; None if no engine was ready.
-        answer: The last answer.
-        deadline: Ends it at its deadline.
-        timeout: Ends it when it has run for as long as it may.
-    """
+WRITING_RUNS: Final = 16
+"""Jobs at a time whose results are written while others are computed; chosen, to bound memory."""
 
-    job: Job
-    attempt: Attempt
-    operands: Operands | None = None
-    is_counted: bool = False
-    is_inline: bool = False
-    task: asyncio.Task[None] | None = None
-    is_computed: bool = False
-    has_try: bool = False
-    is_stopped: bool = False
-    failure: tuple[str, str] | None = None
-    writing: asyncio.Task[None] | None = None
-    told: "Answer | None" = None
-    answer: "Answer | None" = None
-    deadline: asyncio.TimerHandle | None = None
-    timeout: asyncio.TimerHandle | None = None
+_GONE: Final = Operand(0, 0, 0, 0, "float32"), Operand(0, 0, 0, 0, "float32"), None
+"""Stands for operands that are gone: the job's run will find that, and fail."""
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether an engine has it, or had it. Until then the job is queued."""
-        return self.job.state is JobState.RUNNING
+_OVERDUE: Final = "deadline", "the job did not end before its deadline"
+_BROKEN: Final = "an unexpected error; the service's log has the details"
 
 
 class LiveJobs:
-    """All live jobs, by their ids. To be used from one event loop.
+    """Lets jobs wait, begins as many as the engines can take, and ends them.
 
-    Args:
-        jobs: Reads rows, and is told which jobs have begun and ended since.
-        news: Hears of each change.
+    To be used from one event loop.
 
     Attributes:
-        news: As given.
+        jobs, matrices, engines, inline, plans, settings: As given.
+        news: Hears of each change.
+        ends: Tells when they should end.
         inline_queue: Of the jobs that the service computes itself: they take no device.
         running: Those that were taken from a queue.
+        queued: How many of each owner have not begun, or are being accepted.
+        tasks: What is done besides: runs, and reading rows.
     """
 
-    def __init__(self, jobs: "JobStore", news: JobNews) -> None:
-        self._jobs: dict[str, LiveJob] = {}
-        self._queued: Counter[str] = Counter()
-        self._rows, self.news = jobs, news
-        self.inline_queue = Queue()
+    def __init__(
+        self,
+        *,
+        jobs: JobStore,
+        matrices: MatrixStore,
+        engines: EngineQueue,
+        inline: InlineProducts,
+        plans: Plans,
+        settings: Settings,
+        metrics: Metrics,
+        traces: "Traces | None" = None,
+    ) -> None:
+        self.jobs, self.matrices = jobs, matrices
+        self.engines, self.inline, self.plans, self.settings = engines, inline, plans, settings
+        self._metrics, self._traces = metrics, traces
+        self._live: dict[str, LiveJob] = {}
+        self.queued: Counter[str] = Counter()
+        self.news, self.inline_queue = JobNews(), Queue()
+        self.ends = Ends(engines, self)
         self.running: set[LiveJob] = set()
-
-    def __iter__(self) -> Iterator[LiveJob]:
-        """Those that run first, and then those that are queued."""
-        waiting = (one for one in self._jobs.values() if not (one.task or one.job.awaited))
-        return chain(self.running, waiting)
+        self.tasks: set[asyncio.Task[None]] = set()
 
     def list_next(self, owner: str | None, most: int) -> list[Job]:
-        """Some jobs that are queued or run, those that run first.
-
-        Args:
-            owner: Whose they are; None for anybody's.
-            most: The most jobs to return.
-        """
-        found = (live.job for live in self)
+        """Some jobs of an owner, or of all, that are queued or run; those that run come first."""
+        waiting = (one for one in self._live.values() if not (one.task or one.job.awaited))
+        found = (live.job for live in chain(self.running, waiting))
         return list(islice((job for job in found if owner in (None, job.owner)), most))
 
     def find(self, job_id: str) -> LiveJob | None:
         """A job; None if it has ended, or is unknown."""
-        return self._jobs.get(job_id)
+        return self._live.get(job_id)
 
     def find_job(self, job_id: str, owner: str | None = None) -> Job | None:
         """A job of an owner as it is now, from memory; None if only its row tells that.
 
         A job may also have ended a while ago, or wait for others: their ends change its row first.
         """
-        live = self._jobs.get(job_id)
-        job = self._rows.ended.find(job_id) if live is None else live.job
+        live = self._live.get(job_id)
+        job = self.jobs.ended.find(job_id) if live is None else live.job
         return job if job and owner in (None, job.owner) and not job.awaited else None
 
+    def read(self, ids: Collection[str] | None) -> list[tuple[Job, Operands | None]]:
+        """Some jobs, and their operands, if all are there; None for all that have not ended."""
+        jobs = self.jobs.list_unfinished() if ids is None else self.jobs.find(ids).values()
+        found = self.matrices.find({one for job in jobs for one in list_ids(job)})
+        return [(job, find_all(job, found)) for job in jobs]
+
+    def make(
+        self,
+        job: Job,
+        operands: Operands | None,
+        product: RunRequest | None = None,
+        *,
+        is_counted: bool = False,
+    ) -> LiveJob:
+        """A job that does not live yet; its product is that of its operands, if not given."""
+        product = product or make_product(job.request, *(operands or _GONE))
+        return LiveJob(
+            product, caller=job.owner, since=job.created_at, priority=job.priority,
+            predicted_seconds=self.plans.predict(product),
+            job=job, all=self, operands=operands, is_counted=is_counted,
+        )  # fmt: skip
+
+    def start(self, work: Coroutine[Any, Any, None], name: str = "jobs") -> asyncio.Task[None]:
+        """Do something besides, until it is done or the service stops."""
+        self.tasks.add(task := asyncio.create_task(work, name=name))
+        task.add_done_callback(self.tasks.discard)
+        return task
+
     def add(self, live: LiveJob) -> None:
-        """A job was accepted."""
-        self._jobs[live.job.id] = live
-        self.reserve(live.job.owner, 1)
+        """A job lives from now on."""
+        self._live[live.job.id] = live
+        self.queued[live.job.owner] += 1
+        if (deadline := live.job.request.get("deadline")) is not None:
+            seconds = max(0.0, read_time(deadline) - read_clock())
+            loop = asyncio.get_running_loop()
+            live.deadline = loop.call_later(seconds, self._end_overdue, live)
+        if not live.job.awaited:
+            self._let_wait(live)
+            return
+        self.update(live, live.job)
+        if any(self.find(one) is None for one in live.job.awaited):
+            self.start(self._look_at([live.job.id]))  # it may have ended before this one lived
 
     def update(self, live: LiveJob, job: Job) -> None:
         """A job has changed; the first change that has it run lets others be queued."""
         if job.state is JobState.RUNNING and not live.has_begun:
-            self.reserve(job.owner, -1)
+            self.queued[job.owner] -= 1
         live.job = job
         if live.has_begun:
-            self._rows.running[job.id] = job
+            self.jobs.running[job.id] = job
         self.news.tell(job)
 
-    def end(self, live: LiveJob, ended: Job) -> None:
-        """A job has ended: tell those who wait for that."""
-        self.remove(live)
-        self._rows.ended.keep(ended.id, ended)
-        self.news.tell(ended)
+    def _let_wait(self, live: LiveJob) -> None:
+        """Let a job whose operands are there wait in the queue."""
+        live.request = replace(live.request, b_key=live.job.b)
+        self._enter_queue(live)
+        self.update(live, live.job)
 
-    def remove(self, live: LiveJob) -> None:
+    def _enter_queue(self, live: LiveJob) -> None:
+        """Let a job wait in its queue: the service computes the smallest itself."""
+        is_short = live.predicted_seconds <= INLINE_SECONDS
+        live.is_inline = is_short and live.task is None and self.inline.takes(live.request)
+        (self.inline_queue if live.is_inline else self.engines.queue).add(live)
+
+    async def _look_at(self, ids: Collection[str]) -> None:
+        """Those of some jobs that wait for others: do they have all operands, or have ended?"""
+        for job, operands in await insist(self.read, ids):
+            live = self.find(job.id)
+            if live is None or not live.job.awaited:
+                continue  # it is not added yet, or was cancelled meanwhile
+            if job.state.finished:
+                self._end(live, job)
+            elif not job.awaited:
+                live.job = replace(job, priority=live.job.priority)
+                live.operands = operands
+                live.request = make_product(job.request, *(operands or _GONE))
+                live.predicted_seconds = self.plans.predict(live.request)
+                self._let_wait(live)
+        self.advance()
+
+    async def predict_anew(self) -> None:
+        """Plan the jobs that wait for the engine to start, once it has."""
+        await self.engines.fleet.here.wait_ready()
+        for live in tuple(self._live.values()):
+            with suppress(FieldError):
+                await self.plans.plan_once(live.request)
+            if live.queue is not None:
+                live.queue.remove(live)
+                live.predicted_seconds = self.plans.predict(live.request)
+                self._enter_queue(live)
+        self.advance()
+
+    def advance(self) -> None:
+        """Begin the jobs that are next in the queues."""
+        while self.inline_queue and not self.engines.draining:
+            if sum(one.is_inline and not one.is_computed for one in self.running) >= INLINE_RUNS:
+                break
+            (attempt,) = self.inline_queue.list_first(1)
+            self.inline_queue.begin(attempt)
+            attempt.on_wanted()
+        self.engines.want_next()
+
+    def begin(self, live: LiveJob) -> None:
+        """Bring a job into memory, unless that has begun, or many results are being written."""
+        most = 2 * self.engines.most_runs + INLINE_RUNS + WRITING_RUNS
+        has_room = live.is_inline or len(self.running) < most
+        if has_room and not self.engines.draining:
+            self._run(live)
+
+    def _run(self, live: LiveJob) -> None:
+        if live.task is None:
+            self.running.add(live)
+            live.task = self.start(self._run_to_end(live), name="job")
+
+    async def _run_to_end(self, live: LiveJob) -> None:
+        trace_parent.set(live.job.trace)  # of this task only
+        ended: Job | None = None
+        try:
+            ended = await live.run_tries()
+        except Exception as error:
+            logger.exception("job %s broke off", live.job.id)
+            if not live.has_begun:
+                self.update(live, live.job.begin_try(read_clock()))
+            # After a database error it is tried again; any other is a fault of the service.
+            if isinstance(error, SQLAlchemyError):
+                ended = await insist(self.jobs.break_off, live.job, counts=True)
+            else:
+                ended = await insist(self.jobs.fail, live.job, "internal", _BROKEN)
+        finally:
+            self.running.discard(live)
+        if ended is None and self.find(live.job.id) is live:
+            # It was cancelled, and nobody has told so: its row says how it has ended.
+            ended = (await insist(self.jobs.find, [live.job.id])).get(live.job.id, live.job)
+        if ended is not None and not ended.state.finished:
+            self._remove(live)
+            self.add(self.make(ended, live.operands, is_counted=live.is_counted))
+        elif ended is not None:
+            self._end(live, ended)
+        self.advance()
+
+    def cancel(self, job: Job) -> None:
+        """The row of a job says that it is cancelled, or is to be."""
+        if (live := self.find(job.id)) is None:
+            return
+        live.stop()
+        if job.state is JobState.CANCELLED:
+            self._end(live, job)
+
+    def _end_overdue(self, live: LiveJob) -> None:
+        """End a job whose deadline has passed."""
+        if self.engines.draining and not live.has_begun:
+            return  # the next start ends it
+        live.stop(_OVERDUE)
+        self._run(live)
+
+    def _end(self, live: LiveJob, ended: Job) -> None:
+        """A job has ended: tell its callers, and the jobs that wait for its result."""
+        if self.find(live.job.id) is not live:
+            return  # it was cancelled, and told so
+        self.ends.learn(live, ended)
+        self._record(live, ended)
+        self._remove(live)
+        self.jobs.ended.keep(ended.id, ended)
+        self.news.tell(ended)
+        if followers := self.jobs.endings.take(ended.id):
+            self.start(self._look_at(followers))
+
+    def _remove(self, live: LiveJob) -> None:
         """A job has ended, or begins another life."""
-        self._rows.running.pop(live.job.id, None)
+        self.jobs.running.pop(live.job.id, None)
         for timer in (live.deadline, live.timeout):
             if timer is not None:
                 timer.cancel()
-        if self._jobs.pop(live.job.id, None) is not None and not live.has_begun:
-            self.reserve(live.job.owner, -1)
+        if self._live.pop(live.job.id, None) is not None and not live.has_begun:
+            self.queued[live.job.owner] -= 1
 
-    def count_queued(self, owner: str) -> int:
-        """How many jobs of an owner have not begun, or are being accepted."""
-        return self._queued.get(owner, 0)
-
-    def reserve(self, owner: str, count: int) -> None:
-        """Count more jobs, or fewer: those that are being accepted may not pass the limit."""
-        self._queued[owner] += count
-        if not self._queued[owner]:
-            del self._queued[owner]
-
-    def count_inline(self) -> int:
-        """How many the service has begun to compute itself, and not computed yet."""
-        return sum(one.is_inline and not one.is_computed for one in self.running)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobParts:
-    """What a job meets on its way, and a product in one call.
-
-    Attributes:
-        jobs: Keeps jobs.
-        live: Those that have not ended.
-        matrices: Has their operands and results.
-        engine: This machine's.
-        engines: Where they wait for the engines.
-        inline: Computes the smallest without an engine.
-        plans: Say how long they should take.
-        settings: How many may wait, and how long one may run.
-        metrics: Counts them.
-        traces: Makes their spans; None without.
-    """
-
-    jobs: "JobStore"
-    live: LiveJobs
-    matrices: "MatrixStore"
-    engine: "Engine"
-    engines: "EngineQueue"
-    inline: "InlineProducts"
-    plans: "Plans"
-    settings: "Settings"
-    metrics: "Metrics"
-    traces: "Traces | None" = None
+    def _record(self, live: LiveJob, job: Job) -> None:
+        """Count a job that has finished, and make its spans."""
+        if self._traces is not None and live.task is not None:
+            self._traces.show_job(job)
+        if job.started_at is not None:
+            self._metrics.record_job_wait(max(0.0, job.started_at - job.created_at))
+        if job.state is JobState.SUCCEEDED and job.timings is not None:
+            self._metrics.record_success(job.timings, job.plan)
+        else:
+            self._metrics.record_end(job.state)

@@ -6,7 +6,6 @@ A slow listener gets each changed job in its newest state, not all states in bet
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import chain
 from typing import Final
 
 from wavetrim.service.jobs.job import Job
@@ -30,8 +29,7 @@ class Listener:
         self._owner = owner
         self._unread: dict[str, Job] = {}
         self._wake = asyncio.Event()
-        self.missed = False
-        self.ended = False
+        self.missed = self.ended = False
 
     def take(self, job: Job) -> None:
         """Hear of a job."""
@@ -43,13 +41,9 @@ class Listener:
         self._unread[job.id] = job
         self._wake.set()
 
-    def end(self) -> None:
-        """There will be no more news."""
-        self.ended = True
-        self._wake.set()
-
-    def wake(self) -> None:
-        """Let `wait` return now."""
+    def wake(self, *, ends: bool) -> None:
+        """Let `wait` return now, and each time if the news ends."""
+        self.ended |= ends
         self._wake.set()
 
     async def wait(self, most_seconds: float | None) -> tuple[Job, ...]:
@@ -87,7 +81,7 @@ class JobNews:
         listener = Listener(owner)
         self._listeners.setdefault(job_id, set()).add(listener)
         if self._ended:
-            listener.end()
+            listener.wake(ends=True)
         try:
             yield listener
         finally:
@@ -95,13 +89,9 @@ class JobNews:
             if not self._listeners[job_id]:
                 del self._listeners[job_id]
 
-    def wake(self) -> None:
-        """Let every listener look again: the service takes no new work."""
-        for listener in chain.from_iterable(self._listeners.values()):
-            listener.wake()
-
-    def end(self) -> None:
-        """Let every listener go: the service stops."""
-        self._ended = True
-        for listener in chain.from_iterable(self._listeners.values()):
-            listener.end()
+    def wake(self, *, ends: bool = False) -> None:
+        """Let every listener look again, as no new work is taken; or go, as the service stops."""
+        self._ended |= ends
+        for listeners in self._listeners.values():
+            for listener in listeners:
+                listener.wake(ends=ends)

@@ -54,12 +54,7 @@ class Shaped(Protocol):
 
 
 def find_operand(field: str, matrix_id: str, found: Mapping[str, Matrix]) -> Matrix:
-    """A matrix as an operand.
-
-    Args:
-        field: The operand: "a", "b" or "c".
-        matrix_id: Its id.
-        found: The matrices that exist, by id.
+    """The matrix that is named in a field: "a", "b" or "c".
 
     Raises:
         OperandNotFound: It does not exist.
@@ -75,11 +70,6 @@ def find_operand(field: str, matrix_id: str, found: Mapping[str, Matrix]) -> Mat
 
 def find_result(field: str, job_id: str, found: Mapping[str, Job]) -> str | Operand:
     """The id of the matrix that a job has made, or what it will be, without an address.
-
-    Args:
-        field: The operand: "a", "b" or "c".
-        job_id: The job.
-        found: The jobs that exist, by id.
 
     Raises:
         JobNotFound: It does not exist.
@@ -100,6 +90,13 @@ def find_result(field: str, job_id: str, found: Mapping[str, Job]) -> str | Oper
 def list_ids(job: Job) -> list[str]:
     """The ids of A, B and C of a job."""
     return [one for one in (job.a, job.b, job.c) if one is not None]
+
+
+def find_all(job: Job, found: Mapping[str, Matrix]) -> Operands | None:
+    """A, B and C of a job; None if one of them is not found."""
+    if not all(one in found for one in list_ids(job)):
+        return None
+    return found[job.a], found[job.b], None if job.c is None else found[job.c]
 
 
 def find_matrices(job: Job, matrices: "MatrixStore") -> Operands:

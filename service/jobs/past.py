@@ -23,12 +23,12 @@
 """
 
 import math
-from bisect import bisect_left, insort
 from collections import deque
+from collections.abc import Collection
 from typing import Final, NamedTuple, TypeAlias
 
 from wavetrim.kernels.last_used import LastUsed
-from wavetrim.service.jobs.order import LEAST_SECONDS
+from wavetrim.service.jobs.queue import LEAST_SECONDS
 
 Kind: TypeAlias = tuple[str, int, int, int, str | None]
 """Element type, bits of M, N and K, and the devices asked for."""
@@ -66,46 +66,26 @@ class Span(NamedTuple):
     high: float
 
 
-class Lately:
-    """The last values of something that is measured.
+class Medians:
+    """The medians of what was measured lately, by kind; a new kind has that of all."""
 
-    Args:
-        most: How many are kept.
-    """
+    def __init__(self) -> None:
+        self._values = LastUsed[Kind | None, deque[float]](_MOST_KINDS)
 
-    def __init__(self, most: int = _MOST_RUNS) -> None:
-        self._values: deque[float] = deque(maxlen=most)
-        self._sorted: list[float] = []
+    def add(self, kind: Kind | None, value: float) -> None:
+        """One more was measured, of a kind or of none."""
+        for one in {kind, None}:
+            if (values := self._values.find(one)) is None:
+                self._values.keep(one, values := deque(maxlen=_MOST_RUNS))
+            values.append(value)
 
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def add(self, value: float) -> None:
-        """One more was measured."""
-        if len(self._values) == self._values.maxlen:
-            del self._sorted[bisect_left(self._sorted, self._values[0])]
-        self._values.append(value)
-        insort(self._sorted, value)
-
-    def find_middle(self, default: float) -> float:
+    def find(self, kind: Kind | None, default: float) -> float:
         """The median; the default if nothing was measured."""
-        middle, odd = divmod(len(self._sorted), 2)
-        if odd:
-            return self._sorted[middle]
-        return (self._sorted[middle - 1] + self._sorted[middle]) / 2 if middle else default
-
-    def enclose(self, value: float) -> Span:
-        """Where the next value lies with 90%, and what of that is nearest to a given one.
-
-        Of at least `LEAST_ENDS` values.
-        """
-        edge = math.floor(0.05 * (len(self) + 1) + 1e-9) - 1
-        low, high = self._sorted[edge], self._sorted[-1 - edge]
-        return Span(min(max(value, low), high), low, high)
-
-
-_ByKind = LastUsed[Kind | None, Lately]
-"""What was measured of each kind; with the key None, of all."""
+        values = self._values.find(kind) or self._values.find(None)
+        if values is None:
+            return default
+        ordered, half = sorted(values), len(values) // 2
+        return (ordered[half] + ordered[-1 - half]) / 2
 
 
 class Past:
@@ -113,13 +93,17 @@ class Past:
 
     Args:
         least_seconds: Least time that a product takes, unless it is known to take less.
+
+    Attributes:
+        leads: How long after it was accepted a job began that had nothing ahead of it.
+        trails: How long after its product a job ended.
     """
 
     def __init__(self, least_seconds: float = LEAST_SECONDS) -> None:
         self._least_seconds = least_seconds
-        self._factors, self._trails = _ByKind(_MOST_KINDS), _ByKind(_MOST_KINDS)
-        self._shifts, self._ratios = Lately(_MOST_ENDS), Lately(_MOST_ENDS)
-        self._leads = Lately()
+        self.leads, self.trails, self._factors = Medians(), Medians(), Medians()
+        self._shifts = deque[float](maxlen=_MOST_ENDS)
+        self._ratios = deque[float](maxlen=_MOST_ENDS)
 
     @property
     def is_young(self) -> bool:
@@ -128,62 +112,42 @@ class Past:
 
     def learn_run(self, kind: Kind, predicted_seconds: float, seconds: float) -> None:
         """A product took some seconds on its devices."""
-        _add(self._factors, kind, seconds / max(self._least_seconds, predicted_seconds))
-
-    def learn_lead(self, seconds: float) -> None:
-        """A job that had nothing ahead of it began so long after it was accepted."""
-        self._leads.add(seconds)
-
-    def learn_trail(self, kind: Kind, seconds: float) -> None:
-        """A job ended so long after its product."""
-        _add(self._trails, kind, seconds)
+        self._factors.add(kind, seconds / max(self._least_seconds, predicted_seconds))
 
     def learn_end(self, told: tuple[float, float, float], *, begun: float, ended: float) -> None:
-        """A job has ended, of which something was told.
-
-        Args:
-            told: When that was, and when it should begin and end.
-            begun: When it began.
-            ended: When it ended.
-        """
+        """A job has ended, of which was told, at some time, when it should begin and end."""
         at, begin, end = told
         seconds = max(LEAST_AHEAD, end - at)
-        self._shifts.add((begun - begin) / seconds)
-        self._ratios.add((ended - at) / seconds)
+        self._shifts.append((begun - begin) / seconds)
+        self._ratios.append((ended - at) / seconds)
 
     def find_seconds(self, kind: Kind, predicted_seconds: float) -> float:
         """How long a product should take on its devices."""
-        factor = _find_middle(self._factors, kind, 1.0)
-        return max(self._least_seconds, predicted_seconds) * factor
+        return max(self._least_seconds, predicted_seconds) * self._factors.find(kind, 1.0)
 
     def find_lead(self) -> float:
         """How long it takes until a job begins that has nothing ahead of it."""
-        return self._leads.find_middle(max(LEAST_AHEAD, self._least_seconds))
-
-    def find_trail(self, kind: Kind) -> float:
-        """How long it takes from the end of a product to that of its job."""
-        return _find_middle(self._trails, kind, 0.0)
+        return self.leads.find(None, max(LEAST_AHEAD, self._least_seconds))
 
     def calibrate(self, now: float, begin: float, end: float) -> tuple[Span, Span]:
         """What is told of a job that should begin and end at some times: when it does so."""
         seconds, ahead = max(LEAST_AHEAD, end - now), begin - now
         shifts, ratios = Span(0.0, -ahead, _WIDE * ahead - ahead), Span(1.0, 1 / _WIDE, _WIDE)
         if not self.is_young:
-            ratios = self._ratios.enclose(1.0)
-            shifts = Span(*(seconds * shift for shift in self._shifts.enclose(0.0)))
+            ratios = _enclose(self._ratios, 1.0)
+            shifts = Span(*(seconds * shift for shift in _enclose(self._shifts, 0.0)))
         ends = Span(*(now + seconds * ratio for ratio in ratios))
         # A job begins from now on, and before it ends.
         pairs = zip(shifts, ends, strict=True)
         return Span(*(min(latest, max(now, begin + shift)) for shift, latest in pairs)), ends
 
 
-def _add(values: _ByKind, kind: Kind, value: float) -> None:
-    for one in (kind, None):
-        if (lately := values.find(one)) is None:
-            values.keep(one, lately := Lately())
-        lately.add(value)
+def _enclose(values: Collection[float], value: float) -> Span:
+    """Where the next value lies with 90%, and what of that is nearest to a given one.
 
-
-def _find_middle(values: _ByKind, kind: Kind, default: float) -> float:
-    lately = values.find(kind) or values.find(None)
-    return lately.find_middle(default) if lately else default
+    Of at least `LEAST_ENDS` values.
+    """
+    ordered = sorted(values)
+    edge = math.floor(0.05 * (len(ordered) + 1) + 1e-9) - 1
+    low, high = ordered[edge], ordered[-1 - edge]
+    return Span(min(max(value, low), high), low, high)

@@ -5,7 +5,7 @@ a thread.
 """
 
 import time
-from dataclasses import replace
+from contextlib import suppress
 from typing import Final
 
 from wavetrim.kernels.last_used import LastUsed
@@ -32,9 +32,6 @@ _Shape = tuple[int, int, int, int, str, PlanOptions | None]
 class Plans:
     """The plans of this machine, and how long the nodes of a cluster take. Thread-safe.
 
-    Args:
-        engine: This machine's; has the profile that its plans are made from.
-
     Attributes:
         cache: All plans.
     """
@@ -48,9 +45,6 @@ class Plans:
 
     def plan(self, request: RunRequest) -> Plan | None:
         """The plan of a product for this machine; None before the engine has run.
-
-        Args:
-            request: The product, wherever its matrices lie.
 
         Raises:
             FieldError: An option cannot be met for this product on this machine.
@@ -82,30 +76,24 @@ class Plans:
         """Whether a product was planned for a machine, or refused."""
         return _find_shape(request, profile) in self._known
 
-    def refuses(self, request: RunRequest, profile: MachineProfile) -> bool:
-        """Whether a machine is known not to meet a product's options."""
-        _, problem = self._known.find(_find_shape(request, profile)) or (None, request)
-        return problem is None
-
     def find_seconds(
         self, request: RunRequest, profile: MachineProfile, *, has_gpu: bool
     ) -> float | None:
         """How long a machine should take for one product; None if it cannot meet its options."""
-        try:
-            plan = self._choose(request, profile, has_gpu=has_gpu)
-        except FieldError:
-            return None
-        return plan.predicted.total_seconds
+        with suppress(FieldError):
+            return self._choose(request, profile, has_gpu=has_gpu).predicted.total_seconds
+        return None
 
     def _choose(self, request: RunRequest, profile: MachineProfile, *, has_gpu: bool) -> Plan:
-        shape, options = _find_shape(request, profile), request.options
+        shape, out = _find_shape(request, profile), request.out
         _, problem = self._known.find(shape) or (profile, None)
         if problem is not None:
-            return self.cache.choose(problem, profile, options)
+            return self.cache.choose(problem, profile, request.options)
         memory: Memory = "pinned" if has_gpu else "pageable"
-        problem = replace(read_problem(request), memory=memory)
+        columns = request.a.columns
+        problem = GemmProblem(out.rows, out.columns, columns, out.dtype, memory, may_be_empty=True)
         try:
-            plan = self.cache.choose(problem, profile, options)
+            plan = self.cache.choose(problem, profile, request.options)
         except FieldError:
             self._known.keep(shape, (profile, None))
             raise
@@ -118,12 +106,6 @@ class Plans:
         if looked is None or looked[0] is not profiles or now - looked[2] > _LOOK_SECONDS:
             looked = self._looked = profiles, profiles.find(), now
         return looked[1]
-
-
-def read_problem(request: RunRequest) -> GemmProblem:
-    """The sizes and element type of a product, or of one of a stack, wherever they lie."""
-    out = request.out
-    return GemmProblem(out.rows, out.columns, request.a.columns, out.dtype, may_be_empty=True)
 
 
 def _find_shape(request: RunRequest, profile: MachineProfile) -> _Shape:

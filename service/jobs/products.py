@@ -6,9 +6,8 @@ import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import ClientDisconnect
 
@@ -16,10 +15,17 @@ from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.errors import JobFailed, QueueFull
+from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.job import MOST_TRIES
 from wavetrim.service.jobs.lanes.attempt import Attempt
-from wavetrim.service.jobs.live import JobParts
+from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
+from wavetrim.service.jobs.plans import Plans
+from wavetrim.service.settings import Settings
 from wavetrim.service.storage.memory.extent import Extent
+from wavetrim.service.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from wavetrim.service.telemetry.traces import Traces
 
 logger = logging.getLogger(__name__)
 
@@ -28,30 +34,31 @@ class Products:
     """Computes the smallest products inline, and takes all others through the queue to the engine.
 
     To be used from one event loop.
-
-    Args:
-        parts: What they meet on their way, as jobs do.
     """
 
-    def __init__(self, parts: JobParts) -> None:
-        self._engines, self._inline, self._plans = parts.engines, parts.inline, parts.plans
-        self._settings, self._metrics, self._traces = parts.settings, parts.metrics, parts.traces
-        self._attempts: set[Attempt] = set()
-        self._draining = False
+    def __init__(
+        self,
+        *,
+        engines: EngineQueue,
+        inline: InlineProducts,
+        plans: Plans,
+        settings: Settings,
+        metrics: Metrics,
+        traces: "Traces | None" = None,
+    ) -> None:
+        self._engines, self._inline, self._plans = engines, inline, plans
+        self._settings, self._metrics, self._traces = settings, metrics, traces
 
     def check_admission(self, caller: str) -> None:
         """Make sure that one more product may come, before any of its bytes are received.
-
-        Args:
-            caller: Whose it would be.
 
         Raises:
             Draining: The service is stopping.
             QueueFull: As many of the caller's products wait as may.
         """
-        if self._draining:
+        if self._engines.draining:
             raise Draining(self._settings.drain_seconds)
-        waiting = sum(one.queue is not None and one.caller == caller for one in self._attempts)
+        waiting = sum(one.caller == caller for one in self._list_waiting())
         most = self._settings.max_queued_jobs
         if waiting >= most:
             raise QueueFull("waiting products", waiting + 1, most, 1)
@@ -84,39 +91,34 @@ class Products:
             Draining: The service stops before the product has begun.
             JobFailed: It cannot be computed.
         """
-        since = read_clock()
         # Counted once the answer, which the caller waits for, is on its way.
         count_later = asyncio.get_running_loop().call_soon
         message: Mapping[str, Any] | None = self._inline.compute(request, extents)
         if message is None:
-            attempt = Attempt(
-                request, caller=caller, since=since, priority=priority,
+            attempt = _CalledProduct(
+                replace(request, timed=self._traces is not None),
+                caller=caller, since=read_clock(), priority=priority,
                 predicted_seconds=self._plans.predict(request),
+                until=math.inf if until is None else until,
+                engines=self._engines, await_leaving=await_leaving,
             )  # fmt: skip
-            leaving = _Leaving(await_leaving)
             try:
-                message = await self._compute_by_engine(attempt, extents, leaving, until)
+                message = await self._compute_by_engine(attempt, extents)
             finally:
-                leaving.end()
+                if attempt.leaving is not None:
+                    attempt.leaving.cancel()
         else:
             count_later(self._metrics.record_lane, 0.0, request.size)
         count_later(self._record, message, time.time())
         return message
 
     async def _compute_by_engine(
-        self, attempt: Attempt, extents: Sequence[Extent], leaving: "_Leaving", until: float | None
+        self, attempt: "_CalledProduct", extents: Sequence[Extent]
     ) -> Mapping[str, Any]:
-        request = replace(attempt.request, timed=self._traces is not None)
         for number in range(1, MOST_TRIES + 1):
-            trial = replace(request, job=secrets.token_hex(16), cpu_only=number == MOST_TRIES)
-            attempt.make_ready(trial, extents)
-            attempt.on_slow = partial(leaving.watch, partial(self._engines.stop, attempt, "left"))
-            attempt.until = math.inf if until is None else until
-            self._attempts.add(attempt)
-            try:
-                message = await self._engines.run(attempt)
-            finally:
-                self._attempts.discard(attempt)
+            job, cpu_only = secrets.token_hex(16), number == MOST_TRIES
+            attempt.make_ready(replace(attempt.request, job=job, cpu_only=cpu_only), extents)
+            message = await self._engines.run(attempt)
             if message["type"] == "succeeded":
                 return {**message, "queue_seconds": attempt.waited_seconds}
             if message["type"] == "cancelled":
@@ -125,7 +127,6 @@ class Products:
                 break
             kind, reason = message["kind"], message["message"]
             logger.warning("a product, try %d: %s: %s", number, kind, reason)
-            attempt = attempt.repeat()
         self._metrics.record_end("failed")
         raise JobFailed(message["kind"], message["message"])
 
@@ -144,33 +145,33 @@ class Products:
         if self._traces is not None:
             self._traces.show_product(message, ended_at)
 
-    def begin_drain(self) -> None:
-        """Take no new products; waiting ones are given up, those that an engine has go on."""
-        self._draining = True
-        for attempt in tuple(self._attempts):
-            if attempt.queue is not None:
-                self._engines.stop(attempt, "drain")
+    def stop_waiting(self) -> None:
+        """Give up those that wait, as the service stops; those that an engine has go on."""
+        for attempt in self._list_waiting():
+            self._engines.stop(attempt, "drain")
+
+    def _list_waiting(self) -> list[Attempt]:
+        tries = self._engines.tries
+        return [one for one in tries if isinstance(one, _CalledProduct) and one.queue is not None]
 
 
-class _Leaving:
-    """Whether the caller of a slow product has left.
+@dataclass(slots=True, eq=False, kw_only=True)
+class _CalledProduct(Attempt):
+    """A product whose caller waits for it: it is stopped if the caller leaves.
 
-    Args:
-        wait: Returns when it has.
+    Attributes:
+        engines: Where it waits.
+        await_leaving: Returns when the caller has left.
+        leaving: Does so, for a product that is slow.
     """
 
-    def __init__(self, wait: Callable[[], Awaitable[None]]) -> None:
-        self._wait = wait
-        self._task: asyncio.Future[None] | None = None
+    engines: EngineQueue
+    await_leaving: Callable[[], Awaitable[None]]
+    leaving: asyncio.Future[None] | None = None
 
-    def watch(self, on_left: Callable[[], None]) -> None:
-        """Call something once the caller has left; watched from the first call on."""
-        if self._task is None:
-            self._task = asyncio.ensure_future(self._wait())
-        if self._task.done():
-            on_left()
-
-    def end(self) -> None:
-        """Watch no more."""
-        if self._task is not None:
-            self._task.cancel()
+    def on_slow(self) -> None:
+        """Watch from now on whether the caller has left."""
+        if self.leaving is None:
+            self.leaving = asyncio.ensure_future(self.await_leaving())
+        if self.leaving.done():
+            self.engines.stop(self, "left")

@@ -1,17 +1,41 @@
-"""The queue: all jobs and products in one call that wait, by caller.
+"""The order in which products are computed, and the queue: all that wait, by caller.
 
-The database has the jobs as well; the queue is what `order` is asked about. To be used from one
-event loop.
+Callers take turns by work, and within a caller short products come first, unless others have waited
+for long:
+
+1. Next is a product of the caller with the least *served* seconds: the predicted seconds of all its
+   products that have begun. A caller that comes back begins at the level of the product that began
+   last, so nobody saves up turns by waiting, and nobody pays for what was computed while the
+   devices were free.
+
+       served(caller) = max(served before, level) + Σ predicted seconds of what begins
+
+2. Of that caller's products it is the one with the highest response ratio, weighed by its priority.
+   Of equal ones it is the oldest.
+
+       ratio = (waited + predicted) / predicted · 2^(priority / 100)
+
+A caller that posts ten thousand products so delays another's by at most the one that runs, and by
+as much work as the other has had. A long product is overtaken by short ones of its own caller only
+until it has waited some times as long as it takes.
 """
 
+import heapq
 from bisect import bisect_left, insort
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from operator import attrgetter
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 from wavetrim.service.clock import read_clock
-from wavetrim.service.jobs.lanes.attempt import Attempt
-from wavetrim.service.jobs.order import LEAST_SECONDS, rank
+
+if TYPE_CHECKING:
+    from wavetrim.service.jobs.lanes.attempt import Attempt
+
+PRIORITY_DOUBLES: Final = 100
+"""What a priority must be higher by for twice the ratio. Chosen: of ±1000, ±1 is 0.7%."""
+
+LEAST_SECONDS: Final = 1e-5
+"""Least time that a product is predicted to take here, so that the ratio is finite; chosen."""
 
 _Kind: TypeAlias = tuple[float, int]
 """Predicted seconds and priority: of products that have both in common the oldest goes first."""
@@ -19,8 +43,66 @@ _Kind: TypeAlias = tuple[float, int]
 _age = attrgetter("since")
 
 
+class Waits(Protocol):
+    """A product that waits.
+
+    Attributes:
+        caller: Whose it is.
+        since: When its caller began to wait, UTC seconds.
+        predicted_seconds: How long it should take.
+        priority: The higher one goes first within its caller.
+    """
+
+    caller: str
+    since: float
+    predicted_seconds: float
+    priority: int
+
+
+W = TypeVar("W", bound=Waits)
+
+
+def find_ratio(waits: Waits, now: float) -> float:
+    """The response ratio of a product, weighed by its priority."""
+    predicted = max(LEAST_SECONDS, waits.predicted_seconds)
+    waited = max(0.0, now - waits.since)
+    return float((waited + predicted) / predicted * 2 ** (waits.priority / PRIORITY_DOUBLES))
+
+
+def rank(waiting: Iterable[W], served: Mapping[str, float], *, now: float, most: int) -> list[W]:
+    """The products to begin next, in order, as if none came and the ratios stayed as they are.
+
+    Args:
+        waiting: All products that wait; of equal ones the first in the list goes first.
+        served: Seconds by caller; a caller without is at 0.
+        now: UTC seconds.
+        most: The most products to return.
+    """
+    by_caller: dict[str, list[W]] = {}
+    for one in waiting:
+        by_caller.setdefault(one.caller, []).append(one)
+    turns: list[tuple[float, float, str]] = []
+    for caller, own in by_caller.items():
+        # The next one is the last of the list.
+        own.sort(key=lambda one: (find_ratio(one, now), -one.since))
+        turns.append((served.get(caller, 0.0), own[-1].since, caller))
+    heapq.heapify(turns)
+    ranked: list[W] = []
+    while turns and len(ranked) < most:
+        seconds, _, caller = heapq.heappop(turns)
+        own = by_caller[caller]
+        ranked.append(first := own.pop())
+        if own:
+            level = seconds + max(LEAST_SECONDS, first.predicted_seconds)
+            heapq.heappush(turns, (level, own[-1].since, caller))
+    return ranked
+
+
 class Queue:
-    """Those that wait, and what each caller was served since nobody waited."""
+    """Those that wait, and what each caller was served since nobody waited.
+
+    To be used from one event loop.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[_Kind, list[Attempt]]] = {}
@@ -31,7 +113,7 @@ class Queue:
     def __len__(self) -> int:
         return self._count
 
-    def list_all(self) -> list[Attempt]:
+    def list_all(self) -> list["Attempt"]:
         """All that wait, in the order in which they would begin. Any thread may call this."""
         # Each copy is made at once: other code of Python does not run meanwhile.
         kinds = [kind for kinds in list(self._waiting.values()) for kind in list(kinds.values())]
@@ -43,7 +125,7 @@ class Queue:
         """Those of whom products wait."""
         return self._waiting.keys()
 
-    def list_kinds(self, caller: str) -> list[list[Attempt]]:
+    def list_kinds(self, caller: str) -> list[list["Attempt"]]:
         """What waits of a caller: products that are predicted alike, the oldest first."""
         return list(self._waiting.get(caller, {}).values())
 
@@ -52,7 +134,7 @@ class Queue:
         served = self._served.get(caller, 0.0)
         return served if caller in self._waiting else max(served, self._level)
 
-    def add(self, attempt: Attempt) -> None:
+    def add(self, attempt: "Attempt") -> None:
         """Let a product wait, unless it does already."""
         if attempt.queue is not None:
             return
@@ -65,13 +147,13 @@ class Queue:
         insort(attempts, attempt, key=_age)
         self._count += 1
 
-    def begin(self, attempt: Attempt) -> None:
+    def begin(self, attempt: "Attempt") -> None:
         """A product begins: its caller is charged with it."""
         self._level = self._served[attempt.caller]
         self._served[attempt.caller] += max(LEAST_SECONDS, attempt.predicted_seconds)
         self.remove(attempt)
 
-    def remove(self, attempt: Attempt) -> None:
+    def remove(self, attempt: "Attempt") -> None:
         """A product does not wait any more."""
         if attempt.queue is not self:
             return
@@ -89,7 +171,7 @@ class Queue:
             del self._waiting[attempt.caller]
             self._forget()
 
-    def list_first(self, most: int) -> list[Attempt]:
+    def list_first(self, most: int) -> list["Attempt"]:
         """The products to begin next, in order."""
         seen = [
             attempt for kinds in self._waiting.values() for attempts in kinds.values()
@@ -110,5 +192,5 @@ class Queue:
                     del self._served[caller]
 
 
-def _find_kind(attempt: Attempt) -> _Kind:
+def _find_kind(attempt: "Attempt") -> _Kind:
     return attempt.predicted_seconds, attempt.priority

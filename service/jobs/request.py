@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -9,8 +10,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.service.clock import read_time
-from wavetrim.service.jobs.operands import fold
+from wavetrim.service.jobs.operands import find_stack, fold
 from wavetrim.service.option_fields import ProductOptions
+from wavetrim.service.storage.matrices.matrix import Matrix
 
 EXAMPLE_ID: Final = "0b8d3a6f5c2e4f1d9a7b6c5d4e3f2a1b"
 
@@ -146,22 +148,32 @@ class JobRequest(ProductOptions):
 
 def make_product(
     asked: Mapping[str, Any],
-    a: Operand,
-    b: Operand,
-    c: Operand | None,
-    out: Operand,
+    a: Matrix | Operand,
+    b: Matrix | Operand,
+    c: Matrix | Operand | None,
+    out: Operand | None = None,
 ) -> RunRequest:
-    """The product of a job's request, wherever its matrices lie; a stack may be one product.
+    """The product of a job's request; a stack may be one product.
 
     Args:
         asked: The request, as its row has it.
-        a: Where A lies, or only its shape.
+        a: Where A lies; a matrix that is not in memory yet, or only its shape.
         b: B, likewise.
         c: C, likewise; None without.
-        out: The result, likewise.
+        out: Where the result lies; None if that is not known yet.
     """
+    first, second, third = _locate(a), _locate(b), None if c is None else _locate(c)
+    stack = find_stack(first, second, third)
+    out = out or Operand(0, 0, a.rows, b.columns, a.dtype, stack=stack)
     product = RunRequest(
-        "", a, b, c, out, alpha=asked["alpha"], beta=asked["beta"], verify=asked["verify"],
-        options=PlanOptions.read(asked),
+        "", first, second, third, out, alpha=asked["alpha"], beta=asked["beta"],
+        verify=asked["verify"], options=PlanOptions.read(asked),
     )  # fmt: skip
     return fold(product)
+
+
+def _locate(matrix: Matrix | Operand) -> Operand:
+    """A matrix as an operand without an address."""
+    if isinstance(matrix, Operand):
+        return matrix
+    return replace(matrix.locate(), slab=0, offset_bytes=0)

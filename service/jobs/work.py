@@ -5,7 +5,8 @@ be changed between its check and the last row of the product. So it is checked a
 product: every change alters a file's times, so one with the same signature has not changed.
 """
 
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -43,55 +44,42 @@ class Work:
     is_handed_over: bool = False
 
 
-async def prepare(
-    job: Job,
-    operands: Operands,
-    stack: AsyncExitStack,
-    *,
-    matrices: MatrixStore,
-) -> Work:
-    """Brings a job's operands into memory and makes room for its product.
-
-    Args:
-        job: The job.
-        operands: Its matrices.
-        stack: Lets go of the operands when it is closed.
-        matrices: Files and rows.
+@asynccontextmanager
+async def prepare(job: Job, operands: Operands, matrices: MatrixStore) -> AsyncIterator[Work]:
+    """Brings a job's operands into memory and makes room for its product, until the block ends.
 
     Raises:
         ServiceError: A matrix is gone or damaged, or there is no room for the product.
     """
     files: dict[Matrix, Signature] = {}
-    found: list[Operand | None] = []
+    found: list[Operand] = []
     extents: list[Extent] = []
-    for matrix in operands:
-        if matrix is None:
-            found.append(None)
-        elif (hold := await matrices.load(matrix, "job")) is not None:
-            stack.callback(hold.release)
-            extents.append(hold.extent)
-            found.append(matrix.locate(hold.extent))
-        else:
-            files[matrix] = await run_to_end(matrices.checks.verify, matrix)
-            found.append(matrix.locate())
-    a, b, c = found
-    assert a is not None
-    assert b is not None
-    shape, count = (a.rows, b.columns, a.dtype), find_stack(a, b, c)
-    asked = job.request
-    on_disk = asked.get("storage", "disk") == "disk"
-    draft = await matrices.drafts.begin(
-        matrices.drafts.describe(*shape, owner=job.owner, stack=count, on_disk=on_disk)
-    )
-    request = make_product(asked, a, b, c, draft.matrix.locate(draft.hold.extent))
-    request = replace(request, job=job.id, row_step=_find_row_step(draft), b_key=job.b)
-    return Work(request, (*extents, draft.hold.extent), draft, files)
-
-
-def _find_row_step(draft: Draft) -> int:
-    """Rows between two messages of the engine that tell which are final; 0 for none."""
-    row_bytes = draft.matrix.size_bytes // max(1, draft.matrix.all_rows)
-    return 0 if draft.file is None else -(-_STEP_BYTES // row_bytes)
+    with ExitStack() as holds:
+        for matrix in filter(None, operands):
+            if (hold := await matrices.load(matrix, "job")) is not None:
+                holds.callback(hold.release)
+                extents.append(hold.extent)
+                found.append(matrix.locate(hold.extent))
+            else:
+                files[matrix] = await run_to_end(matrices.checks.verify, matrix)
+                found.append(matrix.locate())
+        a, b, c = found[0], found[1], found[2] if len(found) == 3 else None
+        described = matrices.drafts.describe(
+            a.rows, b.columns, a.dtype, owner=job.owner, stack=find_stack(a, b, c),
+            on_disk=job.request.get("storage", "disk") == "disk",
+        )  # fmt: skip
+        draft = await matrices.drafts.begin(described)
+        request = make_product(job.request, a, b, c, draft.matrix.locate(draft.hold.extent))
+        # How many more final rows the engine tells of at a time.
+        row_bytes = draft.matrix.size_bytes // max(1, draft.matrix.all_rows)
+        row_step = 0 if draft.file is None else -(-_STEP_BYTES // row_bytes)
+        request = replace(request, job=job.id, row_step=row_step, b_key=job.b)
+        work = Work(request, (*extents, draft.hold.extent), draft, files)
+        try:
+            yield work
+        finally:
+            if not work.is_handed_over:
+                await draft.discard()
 
 
 def find_changed(work: Work, checks: FileChecks) -> Matrix | None:

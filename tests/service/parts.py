@@ -19,8 +19,7 @@ from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
-from wavetrim.service.jobs.live import JobParts, LiveJobs
-from wavetrim.service.jobs.news import JobNews
+from wavetrim.service.jobs.live import LiveJobs
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.request import JobRequest
@@ -87,15 +86,17 @@ def make_parts(folder: Path, *, watch: Watch | None = None, **settings: Any) -> 
     metrics = Metrics()
     engine = Engine(chosen, watch=watch)
     plans = Plans(engine)
-    engines = EngineQueue(Fleet(engine), plans, chosen.job_timeout_seconds)
+    engines = EngineQueue(Fleet(engine), plans, chosen.job_timeout_seconds, metrics)
     engine.on_ready = engines.advance
     inline = InlineProducts(plans, chosen.kernel_cache_dir)
-    job_parts = JobParts(
-        jobs=jobs, live=LiveJobs(jobs, JobNews()), matrices=matrices, engine=engine,
-        engines=engines, inline=inline, plans=plans, settings=chosen, metrics=metrics,
+    products = Products(
+        engines=engines, inline=inline, plans=plans, settings=chosen, metrics=metrics
+    )
+    live = LiveJobs(
+        jobs=jobs, matrices=matrices, engines=engines, inline=inline, plans=plans, settings=chosen,
+        metrics=metrics,
     )  # fmt: skip
-    products = Products(job_parts)
-    dispatcher = Dispatcher(job_parts, products)
+    dispatcher = Dispatcher(live, products)
     return Parts(chosen, database, matrices, jobs, engine, metrics, engines, products, dispatcher)
 
 

@@ -39,7 +39,7 @@ def get_me(call: Call) -> MeView:
     """Show who calls, with its quotas and how much of them is used."""
     parts, tenant = call.parts, call.tenant
     quota, name = tenant.quota, tenant.name
-    queued = parts.dispatcher.live.count_queued(name)
+    queued = parts.dispatcher.live.queued[name]
     return MeView(
         name=name,
         scopes=[scope for scope in SCOPES if scope in tenant.scopes],

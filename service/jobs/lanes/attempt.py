@@ -4,9 +4,9 @@ import asyncio
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS
@@ -26,20 +26,13 @@ _LEAST_SECONDS: Final = 1e-3
 """Least time that a product is expected to go on until it has ended; chosen."""
 
 
-def _do_nothing() -> None:
-    """Nobody wants to know."""
-
-
-def _ignore(_message: Message) -> None:
-    """Nobody wants to know."""
-
-
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """One attempt at a product: it waits in the queue, and then an engine has it.
+    """A product that waits in the queue, and that an engine has then; tried again if that fails.
 
-    A job has one from when it is accepted. Until the job's matrices are in memory it is not
-    *ready*: its request then tells their shapes, not where they lie.
+    Whoever wants to hear of it has a class of its own, with some of the methods `on_*`. A job waits
+    from when it is accepted. Until its matrices are in memory it is not *ready*: its request then
+    tells their shapes, not where they lie.
 
     Attributes:
         request: The product.
@@ -47,23 +40,17 @@ class Attempt:
         since: When its caller began to wait, UTC seconds.
         predicted_seconds: How long it should take.
         priority: The higher one goes first within its caller.
-        kind: Its kind, by which seconds are learned.
-        is_small: Whether it takes an engine only milliseconds.
-        extents: The memory that it lies in.
-        is_ready: Whether it can be sent.
-        on_wanted: Called when it would begin now if it were ready.
-        on_begin: Called when the product is sent to an engine.
-        on_message: Receives the engine's messages before the final one.
-        on_slow: Called now and then while it waits and runs, unless it is quick.
         until: When it is stopped for its deadline, by `time.perf_counter`.
+        is_being_estimated: Whether a thread is finding how long the engines would take.
+        is_ready: Whether it can be sent.
+        extents: The memory that it lies in.
         queue: Where it waits; None if it does not.
         entered_at: When it began to wait, by `time.perf_counter`.
         waited_seconds: How long it has waited until it was sent, and for its devices if they were
             busy.
-        is_being_estimated: Whether a thread is finding how long the engines would take.
         begins_at: When all its devices should be free, by the monotonic clock; later products do
             not delay it. None before that is known.
-        stopped: Why it was stopped; None if nobody has stopped it.
+        stopped: Why this try was stopped; None if nobody has stopped it.
         run: The product at its engine; None before it was sent.
         holds: Keep its memory while an engine has the product.
         losses: How many nodes were lost while they had it.
@@ -79,19 +66,13 @@ class Attempt:
     since: float = 0.0
     predicted_seconds: float = 0.0
     priority: int = 0
-    kind: Kind = field(init=False)
-    is_small: bool = field(init=False)
-    extents: Sequence[Extent] = ()
-    is_ready: bool = False
-    on_wanted: Callable[[], None] = _do_nothing
-    on_begin: Callable[[], None] = _do_nothing
-    on_message: Callable[[Message], None] = _ignore
-    on_slow: Callable[[], None] = _do_nothing
     until: float = math.inf
+    is_being_estimated: bool = False
+    is_ready: bool = False
+    extents: Sequence[Extent] = ()
     queue: "Queue | None" = None
     entered_at: float = field(default_factory=time.perf_counter)
     waited_seconds: float = 0.0
-    is_being_estimated: bool = False
     begins_at: float | None = None
     stopped: str | None = None
     run: "EngineRun | None" = None
@@ -104,11 +85,17 @@ class Attempt:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
-    def __post_init__(self) -> None:
-        out, devices = self.request.out, self.request.options.devices
-        columns = self.request.a.columns
-        self.kind = find_kind(out.rows, out.columns, columns, out.dtype, devices)
-        self.is_small = self.request.is_small
+    def on_wanted(self) -> None:
+        """It would begin now if it were ready."""
+
+    def on_begin(self) -> None:
+        """It is sent to an engine."""
+
+    def on_message(self, message: Message) -> None:
+        """The engine says something before the final message."""
+
+    def on_slow(self) -> None:
+        """Called now and then while it waits and runs, unless it is quick."""
 
     @property
     def has_left(self) -> bool:
@@ -117,19 +104,35 @@ class Attempt:
         return self.queue is None and (self.sent_at is not None or self.final.done())
 
     @property
+    def kind(self) -> Kind:
+        """Its kind, by which seconds are learned."""
+        out, devices = self.request.out, self.request.options.devices
+        return find_kind(out.rows, out.columns, self.request.a.columns, out.dtype, devices)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it takes an engine only milliseconds."""
+        return self.request.is_small
+
+    @property
     def needs_no_device(self) -> bool:
         """Whether the engine's main thread computes it, even while its devices are busy."""
         request = self.request
         return request.options == NO_OPTIONS and self.is_small and request.needs_one_thread
 
     def make_ready(self, request: RunRequest, extents: Sequence[Extent]) -> None:
-        """Its matrices lie in memory now.
+        """Its next try may begin: its matrices lie in memory now.
 
         Args:
             request: The product, with their addresses; its id is not in the lane yet.
             extents: The memory that they lie in. It is held for the engine until that has answered
                 or is gone, even if nobody waits for the product any more.
         """
+        if self.has_left:
+            self.stopped = self.run = self.begins_at = None
+            self.sent_at = self.begun_at = self.ended_at = None
+            self.losses = 0
+            self.final = asyncio.get_running_loop().create_future()
         self.request, self.extents, self.is_ready = request, extents, True
         self.entered_at = time.perf_counter()
 
@@ -142,22 +145,14 @@ class Attempt:
         if queue is not None:
             queue.add(self)
 
-    def repeat(self) -> "Attempt":
-        """The next attempt at the product."""
-        return Attempt(
-            self.request, caller=self.caller, since=self.since,
-            predicted_seconds=self.predicted_seconds, priority=self.priority,
-        )  # fmt: skip
-
     def note_wait(self) -> None:
         """The product has waited until now."""
         self.waited_seconds = time.perf_counter() - self.entered_at
 
-
-def resolve(future: asyncio.Future[Any], result: Any) -> None:
-    """Give a future its result, unless it is done: whoever waited may have been cancelled."""
-    if not future.done():
-        future.set_result(result)
+    def end(self, message: Message) -> None:
+        """Give it its final message, unless who waited for that was cancelled."""
+        if not self.final.done():
+            self.final.set_result(message)
 
 
 @dataclass(slots=True, eq=False)
@@ -173,7 +168,6 @@ class EngineRun:
         began: When it was sent.
         ends_at: When it should end.
         is_alone: Whether the engine had nothing else to do when it was sent.
-        is_stopped: Whether the engine was asked to stop it.
     """
 
     attempt: Attempt
@@ -184,36 +178,19 @@ class EngineRun:
     began: float = 0.0
     ends_at: float = 0.0
     is_alone: bool = False
-    is_stopped: bool = False
-
-    def cancel(self) -> None:
-        """Ask the engine to stop."""
-        self.is_stopped = True
-        self.engine.cancel(self.job)
-
-    async def end_engine(self, reason: str) -> None:
-        """End the engine by force; another one is started."""
-        self.is_stopped = True
-        await self.engine.restart(reason)
 
 
 class Load:
-    """What one engine has to do.
-
-    Attributes:
-        runs: Its products, in the order in which they were sent.
-    """
+    """What one engine has to do: its products, in the order in which they were sent."""
 
     def __init__(self) -> None:
         self.runs: list[EngineRun] = []
-        self._large = 0
 
     def add(self, run: EngineRun) -> None:
         """A product was sent to the engine: it comes after what its devices have to do."""
         run.began, run.is_alone = time.monotonic(), not self.runs
         self.runs.append(run)
         run.ends_at = self._find_begin(run) + run.seconds
-        self._large += not run.attempt.is_small
 
     def begin(self, run: EngineRun, lane: DeviceSet, seconds: float) -> None:
         """The engine says which devices work at a product, and how long it should take."""
@@ -231,26 +208,23 @@ class Load:
         ]
         return max(begins, default=now)
 
-    def remove(self, run: EngineRun) -> None:
-        """A product has ended."""
-        self.runs.remove(run)
-        self._large -= not run.attempt.is_small
-
-    def has_room(self, attempt: Attempt) -> bool:
-        """Whether one more product may be sent: a few small ones, or a single other one."""
-        if not self.runs:
-            return True
-        return attempt.is_small and self._large == 0 and len(self.runs) < AHEAD
+    @property
+    def _large(self) -> int:
+        return sum(not run.attempt.is_small for run in self.runs)
 
     @property
     def is_full(self) -> bool:
-        """Whether no product has room."""
-        return self._large > 0 or len(self.runs) >= AHEAD
+        """Whether no further product has room: a few small ones have, or a single other one."""
+        return len(self.runs) >= AHEAD or self._large > 0
 
     @property
     def has_many_small(self) -> bool:
         """Whether the engine has as many small products as it may."""
         return len(self.runs) - self._large >= AHEAD
+
+    def has_room(self, attempt: Attempt) -> bool:
+        """Whether one more product may be sent."""
+        return not self.runs or (attempt.is_small and not self.is_full)
 
     def may_follow(self, lane: DeviceSet) -> bool:
         """Whether one more product may be sent to some devices, of which each has one at most.
@@ -275,9 +249,6 @@ class Load:
 
         A late product is expected to go on for as long as it is late. So the longer it hangs, the
         sooner others choose another device.
-
-        Args:
-            devices: All devices of the engine.
         """
         now, busy = time.monotonic(), dict.fromkeys(devices, 0.0)
         for run in list(self.runs):  # they come and go while a thread asks for metrics

@@ -23,46 +23,34 @@ _MEMORY_SHARE: Final = 0.5
 
 
 class ClusterLanes:
-    """Chooses engines for products. To be used from one event loop.
-
-    Args:
-        fleet: The engines.
-        loads: What they have to do, by their ids.
-        plans: Say how long each takes.
-    """
+    """Chooses engines for products. To be used from one event loop."""
 
     def __init__(self, fleet: Fleet, loads: Mapping[str, Load], plans: Plans) -> None:
-        self._fleet = fleet
-        self._loads = loads
-        self._plans = plans
+        self._fleet, self._loads, self._plans = fleet, loads, plans
 
     def find(self, request: RunRequest) -> tuple[Offer, ...]:
         """The offer of each engine that may compute a product, this machine's first.
 
         For a new shape this is slow: it is called in a thread.
         """
-        here, has_gpu = self._fleet.here, bool(self._fleet.here.devices)
-        profile = self._find_profile_here(request)
-        seconds = self._plans.find_seconds(request, profile, has_gpu=has_gpu)
-        if seconds is None:
-            return (Offer(here.id, 0.0),)  # the engine says what is wrong
-        offers = [Offer(here.id, request.products * seconds)]
+        here, profile = self._fleet.here, self._find_profile_here(request)
+        here_seconds = self._plans.find_seconds(request, profile, has_gpu=bool(here.devices))
+        offers = []
         for node in self._list_able(request):
             has_gpu = bool(node.devices)
             seconds = self._plans.find_seconds(request, node.profile, has_gpu=has_gpu)
-            if seconds is None:
-                continue
-            traffic = _find_traffic(request)
-            if request.b_key in node.resident:
-                traffic = replace(traffic, b_bytes=0)
-            offers.append(Offer(node.id, seconds, node.network, traffic, node.factor))
-        return tuple(offers)
+            if seconds is not None:
+                traffic = _find_traffic(request)
+                if request.b_key in node.resident:
+                    traffic = replace(traffic, b_bytes=0)
+                offers.append(Offer(node.id, seconds, node.network, traffic, node.factor))
+        if here_seconds is None:
+            return (Offer(here.id, 0.0),)  # the engine says what is wrong
+        return (Offer(here.id, request.products * here_seconds), *offers)
 
     def is_known(self, request: RunRequest) -> bool:
         """Whether `find` answers at once."""
         here, nodes = self._find_profile_here(request), self._list_able(request)
-        if self._plans.refuses(request, here):
-            return True  # no node is asked
         profiles = [here, *(node.profile for node in nodes)]
         return all(self._plans.knows(request, profile) for profile in profiles)
 
@@ -82,10 +70,6 @@ class ClusterLanes:
 
     def choose(self, attempt: Attempt, reserved: Mapping[str, float]) -> Offer | None:
         """The engine that should end a product first, given what each has to do before.
-
-        Args:
-            attempt: The product.
-            reserved: Seconds of each engine that are reserved for products that go first.
 
         Returns:
             Its offer, this machine's if several are equal; None if no engine is ready.

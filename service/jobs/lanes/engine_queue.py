@@ -45,10 +45,7 @@ wait for an answer and a message; chosen."""
 
 
 class EngineQueue(RunningProducts):
-    """Lets products wait for the engines and hands them over in order.
-
-    To be used from one event loop.
-    """
+    """Lets products wait for the engines and hands them over in order, in one event loop."""
 
     _look: asyncio.TimerHandle | None = None
 
@@ -60,26 +57,20 @@ class EngineQueue(RunningProducts):
     @property
     def most_runs(self) -> int:
         """How many jobs are brought into memory at a time, those that are computed included."""
-        here = LANE_RUNS * (1 + len(self._here.devices))
-        return here + NODE_RUNS * len(self._fleet.nodes)
+        return LANE_RUNS * (1 + len(self._here.devices)) + NODE_RUNS * len(self.fleet.nodes)
 
     @property
     def longest_wait_seconds(self) -> float:
         """The longest expected time until all devices of a waiting product are free."""
+        waiting = self.queue.list_all()
         if not self._here.devices:
-            *before, _last = [one.predicted_seconds for one in self.queue.list_all()] or [0.0]
-            return self._load.find_busy() + sum(before) if self.queue else 0.0
-        now = time.monotonic()
-        promised = [
-            one.begins_at - now for one in self.queue.list_all() if one.begins_at is not None
-        ]
-        return max([0.0, *promised])
+            before = sum(one.predicted_seconds for one in waiting[:-1])
+            return self._load.find_busy() + before if waiting else 0.0
+        begins = [one.begins_at for one in waiting if one.begins_at is not None]
+        return max(0.0, max(begins, default=0.0) - time.monotonic())
 
     async def run(self, attempt: Attempt) -> Message:
-        """Let a product wait for an engine, and return its final message.
-
-        Args:
-            attempt: The product, which is ready.
+        """Let a product that is ready wait for an engine, and return its final message.
 
         Returns:
             The engine's message; "cancelled" for one that was stopped (`Attempt.stopped` says why),
@@ -92,24 +83,37 @@ class EngineQueue(RunningProducts):
         try:
             message = await attempt.final
         except asyncio.CancelledError:
-            self.give_up(attempt)
+            self.stop(attempt, "cancelled")
             if attempt.run is not None:
-                attempt.run.cancel()
+                attempt.run.engine.cancel(attempt.run.job)
             raise
         finally:
             self.tries.discard(attempt)
         if message["type"] == "succeeded" or attempt.stopped is None:
             return message
-        return self.explain_stop(attempt)
+        if attempt.stopped != "timeout":
+            return {"type": "cancelled"}
+        limit = f"{self._timeout_seconds:g} s (job_timeout_seconds)"
+        reason = f"the product took longer than {limit}"
+        # A GPU may hang where the CPU does not; the CPU is only slow.
+        may_repeat = bool(self._here.devices)
+        return {"type": "failed", "kind": "timeout", "message": reason, "retryable": may_repeat}
 
     def advance(self) -> None:
         """Send the products that may begin; called whenever an engine or an attempt has changed."""
-        if self._fleet.nodes:
+        if self.fleet.nodes:
             self._advance_everywhere()
         elif self._here.ready and self.queue:
             self._advance_here()
             if self._here.devices and self.queue:
                 self._place_here(self.queue.list_first(LOOK_AHEAD))
+        self.want_next()
+
+    def want_next(self) -> None:
+        """Have the next products brought into memory, as many as the engines can take."""
+        for attempt in self.queue.list_first(max(1, self.most_runs - self.running)):
+            if not attempt.is_ready:
+                attempt.on_wanted()
 
     def _advance_here(self) -> None:
         """Send products that may have all devices: a single one, and small ones ahead."""
@@ -161,7 +165,6 @@ class EngineQueue(RunningProducts):
         """Advance after some time even if nothing ends: devices of others may be free by then."""
         if self._look is not None:
             self._look.cancel()
-            self._look = None
         if seconds < math.inf:
             loop = asyncio.get_running_loop()
             self._look = loop.call_later(max(LOOK_SECONDS, seconds), self.advance)
@@ -180,7 +183,7 @@ class EngineQueue(RunningProducts):
             offer = self._cluster.choose(attempt, reserved)
             if offer is None:
                 continue
-            name, engine = offer.engine, self._fleet.find(offer.engine)
+            name, engine = offer.engine, self.fleet.find(offer.engine)
             if name == self._here.id and self._here.devices:
                 here.append(attempt)
             elif engine is not None and self._cluster.has_room(name, attempt, reserved):

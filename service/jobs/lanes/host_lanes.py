@@ -4,10 +4,9 @@ Which a product may take is found once for each shape, in a thread.
 """
 
 import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.scheduler.engine.messages import Message, RunRequest
@@ -38,13 +37,12 @@ _KEPT_SECONDS: Final = 10.0
 _ANYWHERE: Final = (Choice(frozenset(), 0.0),)
 """The choice of a product that needs no device: the engine's main thread computes it."""
 
-_Shape = tuple[int, int, int, int, str, Memory, PlanOptions, bool, DeviceSet]
-
 _NOWHERE: Final[DeviceSet] = frozenset()
 
+_Shape = tuple[int, int, int, int, str, Memory, PlanOptions, bool, DeviceSet]
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+
+class _Kept(NamedTuple):
     """The choices of a shape, the profile that they are from, and when."""
 
     profile: MachineProfile
@@ -66,20 +64,12 @@ class LaneState:
 
 
 class HostLanes:
-    """Places products on the devices of this machine. To be used from one event loop, but `find`.
-
-    Args:
-        engine: The engine.
-        load: What it has to do.
-        plans: The plans that choices are made from.
-    """
+    """Places products on this machine's devices. To be used from one event loop, but `find`."""
 
     def __init__(self, engine: Engine, load: Load, plans: PlanCache) -> None:
-        self._engine = engine
-        self._load = load
-        self._plans = plans
+        self._engine, self._load, self._plans = engine, load, plans
         self._kept = LastUsed[_Shape, _Kept](_CAPACITY)
-        self._residents: OrderedDict[str, DeviceSet] = OrderedDict()
+        self._residents = LastUsed[str | None, DeviceSet](_CAPACITY)
 
     @property
     def _devices(self) -> tuple[int, ...]:
@@ -118,10 +108,10 @@ class HostLanes:
         try:
             positions = find_positions(profile, options.devices)
             gpus = [(position, profile.gpus[position].device) for position in positions]
-            choices = list_choices(gpus, choose, resident)
+            found = list_choices(gpus, choose, resident)
         except FieldError:
-            choices = ()  # the engine says what is wrong
-        choices = tuple(replace(one, seconds=products * one.seconds) for one in choices)
+            found = ()  # the engine says what is wrong
+        choices = tuple(replace(one, seconds=products * one.seconds) for one in found)
         choices = choices or (Choice(frozenset(self._devices), 0.0),)
         self._kept.keep(shape, _Kept(profile, choices, time.monotonic()))
         return choices
@@ -132,54 +122,34 @@ class HostLanes:
 
     def learn(self, attempt: Attempt, message: Message) -> None:
         """Learn from a product's success on which GPUs its B is now."""
-        b_key = attempt.request.b_key
-        if b_key is None or "b_on" not in message:
-            return
-        self._residents.pop(b_key, None)
-        if lane := frozenset(message["b_on"]):
-            self._residents[b_key] = lane
-        if len(self._residents) > _CAPACITY:
-            self._residents.popitem(last=False)
+        if attempt.request.b_key is not None and "b_on" in message:
+            self._residents.keep(attempt.request.b_key, frozenset(message["b_on"]))
 
     def assign(
         self, waiting: Mapping[Attempt, Sequence[Choice]], *, behind: int
     ) -> dict[Attempt, Assignment]:
-        """Choose where products are computed, in their order.
+        """Choose where products are computed, in their order; `behind` further ones wait.
 
         One that must wait for its devices has them reserved (`Attempt.begins_at`).
-
-        Args:
-            waiting: The products, each with its choices.
-            behind: Further products that wait.
         """
         devices = self._devices
-        assignments = assign_devices(
-            list(waiting.values()),
-            self._load.list_busy(devices),
-            len(devices) - 1,
-            behind=behind,
-        )
-        assigned = dict(zip(waiting, assignments, strict=True))
+        busy, gpus = self._load.list_busy(devices), len(devices) - 1
+        assigned = assign_devices(list(waiting.values()), busy, gpus, behind=behind)
         now = time.monotonic()
-        for attempt, one in assigned.items():
+        for attempt, one in zip(waiting, assigned, strict=True):
             attempt.begins_at = now + one.begins
-        return assigned
+        return dict(zip(waiting, assigned, strict=True))
 
     def describe(self) -> list[LaneState]:
         """What each device does."""
-        devices = self._devices
-        busy = self._load.list_busy(devices)
-        gpus = self._engine.devices
-        return [
-            LaneState(
-                "cpu" if device == CPU else f"cuda:{gpus[device].index}", busy.get(device, 0.0)
-            )
-            for device in devices
-        ]
+        names = [*(f"cuda:{one.index}" for one in self._engine.devices), "cpu"]
+        busy = self._load.list_busy(self._devices)
+        pairs = zip(names, self._devices, strict=True)
+        return [LaneState(name, busy.get(device, 0.0)) for name, device in pairs]
 
     def _find_residents(self, request: RunRequest) -> DeviceSet:
         """The GPUs on which a product's B was last seen; it may have left meanwhile."""
-        return self._residents.get(request.b_key, _NOWHERE) if request.b_key else _NOWHERE
+        return self._residents.find(request.b_key) or _NOWHERE
 
     def _find_fresh(self, request: RunRequest) -> _Kept | None:
         kept = self._kept.find(self._find_shape(request))
@@ -193,9 +163,9 @@ class HostLanes:
     def _find_shape(self, request: RunRequest) -> _Shape:
         out = request.out
         in_arena = all(isinstance(one.slab, int) for one in (request.a, request.b, out))
-        memory: Memory = "pinned" if in_arena else "pageable"
-        options = NO_OPTIONS if request.cpu_only else request.options
         return (
-            request.products, out.rows, out.columns, request.a.columns, out.dtype, memory, options,
+            request.products, out.rows, out.columns, request.a.columns, out.dtype,
+            "pinned" if in_arena else "pageable",
+            NO_OPTIONS if request.cpu_only else request.options,
             request.cpu_only, self._find_residents(request),
         )  # fmt: skip

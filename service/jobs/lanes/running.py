@@ -9,7 +9,7 @@ import logging
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -18,12 +18,13 @@ from wavetrim.scheduler.engine.messages import FINAL_TYPES, Message
 from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
 from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.fleet import AnyEngine, Fleet
-from wavetrim.service.jobs.lanes.attempt import Attempt, EngineRun, Load, resolve
+from wavetrim.service.jobs.lanes.attempt import Attempt, EngineRun, Load
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes, LaneState
 from wavetrim.service.jobs.past import Past
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.queue import Queue
+from wavetrim.service.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -43,45 +44,40 @@ _NODE_FAILURES: Final = frozenset({"node", "engine", "gone", "memory", "device",
 class RunningProducts:
     """Has products computed by the engines. To be used from one event loop.
 
-    Args:
-        fleet: The engines.
-        plans: Say how long products take.
-        timeout_seconds: How long an engine may have one.
-
     Attributes:
+        fleet: As given.
         past: What those that have ended taught.
         queue: The products that wait.
         tries: The products that are being tried: they wait for an engine, or one has them.
-        on_left: Called when a product has ended, or does not wait any more: others may come next.
-        on_answer: Called with a product and its final message, after those who wait for it.
+        draining: Whether the service takes no new work.
     """
 
-    def __init__(self, fleet: Fleet, plans: Plans, timeout_seconds: float) -> None:
-        self._fleet = fleet
-        self._here = fleet.here
+    def __init__(
+        self, fleet: Fleet, plans: Plans, timeout_seconds: float, metrics: Metrics
+    ) -> None:
+        self.fleet, self._here = fleet, fleet.here
+        self._metrics = metrics
         self._timeout_seconds = timeout_seconds
         self._loads = defaultdict[str, Load](Load)
         self._load = self._loads[fleet.here.id]
         self._host = HostLanes(fleet.here, self._load, plans.cache)
         self._cluster = ClusterLanes(fleet, self._loads, plans)
-        self._running: dict[str, Attempt] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self.past = Past()
         self.queue = Queue()
         self.tries: set[Attempt] = set()
-        self.on_left: Callable[[], None] = lambda: None
-        self.on_answer: Callable[[Attempt, Message], None] | None = None
+        self.draining = False
 
     @property
     def running(self) -> int:
         """How many products the engines have."""
-        return len(self._running)
+        return len(self.list_running())
 
     @property
     def is_ready(self) -> bool:
         """Whether an engine takes products."""
-        return self._here.ready or bool(self._fleet.nodes)
+        return self._here.ready or bool(self.fleet.nodes)
 
     @property
     def devices(self) -> str:
@@ -89,8 +85,8 @@ class RunningProducts:
         return ", ".join(f"cuda:{one.index}" for one in self._here.devices) or "the CPU"
 
     def list_running(self) -> list[Attempt]:
-        """The products that the engines have."""
-        return list(self._running.values())
+        """The products that the engines have. Any thread may call this."""
+        return [run.attempt for load in list(self._loads.values()) for run in list(load.runs)]
 
     def describe(self) -> list[LaneState]:
         """What each device of this machine does."""
@@ -102,56 +98,43 @@ class RunningProducts:
 
     async def wait_idle(self) -> None:
         """Wait until no engine has a product."""
-        while self._running:
-            await asyncio.wait({attempt.final for attempt in self._running.values()})
+        while running := self.list_running():
+            await asyncio.wait({attempt.final for attempt in running})
 
     def give_up(self, attempt: Attempt, message: Message | None = None) -> None:
-        """Give up a product if it still waits; one that was sent to an engine goes on.
-
-        Args:
-            attempt: The product.
-            message: Its final message; None if it was cancelled.
-        """
+        """Give up a product if it still waits; one that was sent to an engine goes on."""
         if not attempt.has_left:
             if attempt.queue is not None:
                 attempt.queue.remove(attempt)
             attempt.note_wait()
-            resolve(attempt.final, message or {"type": "cancelled", "job": attempt.request.job})
-            self.on_left()
+            attempt.end(message or {"type": "cancelled", "job": attempt.request.job})
+            self.advance()
 
     def stop(self, attempt: Attempt, reason: str) -> None:
-        """Stop a product, wherever it is: it has its final message soon.
-
-        Args:
-            attempt: The product.
-            reason: Why; the first one counts.
-        """
+        """Stop a product, which has its final message soon; the first reason counts."""
         attempt.stopped = attempt.stopped or reason
         self.give_up(attempt)
-        if not attempt.final.done():
-            self._begin_task(self.end(attempt), "stop")
+        if attempt.run is not None and not attempt.final.done():
+            self._begin_task(self._end_run(attempt.run, attempt.final), "stop")
 
     def _begin_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
         self._tasks.add(task := asyncio.create_task(work, name=name))
         task.add_done_callback(self._tasks.discard)
 
-    async def end(self, attempt: Attempt) -> None:
-        """Stop a product: do not send it, or ask its engine, and at last end that engine.
+    async def _end_run(self, run: EngineRun, final: asyncio.Future[Message]) -> None:
+        """Ask an engine to stop a product, and at last end that engine.
 
         If a node's engine cannot be ended in time, the process that speaks with the nodes is. So
         when this returns, the product has its final message, and nothing writes to its memory.
         """
-        self.give_up(attempt)
-        if attempt.final.done() or attempt.run is None:
-            return
-        attempt.run.cancel()
-        await asyncio.wait({attempt.final}, timeout=STOP_GRACE_SECONDS)
-        if not attempt.final.done():
+        run.engine.cancel(run.job)
+        await asyncio.wait({final}, timeout=STOP_GRACE_SECONDS)
+        if not final.done():
             reason = f"it did not stop a product within {STOP_GRACE_SECONDS:g} s"
-            await attempt.run.end_engine(reason)
-            await asyncio.wait({attempt.final}, timeout=STOP_GRACE_SECONDS)
-            if not attempt.final.done() and self._fleet.cluster is not None:
-                await self._fleet.cluster.restart(reason)
+            await run.engine.restart(reason)
+            await asyncio.wait({final}, timeout=STOP_GRACE_SECONDS)
+            if not final.done() and self.fleet.cluster is not None:
+                await self.fleet.cluster.restart(reason)
 
     def watch_tries(self) -> None:
         """Look at the tries soon, and again while there are any."""
@@ -174,32 +157,10 @@ class RunningProducts:
         if self.tries:
             self.watch_tries()
 
-    def explain_stop(self, attempt: Attempt) -> Message:
-        """The final message of a product that was stopped: "failed" if it took too long."""
-        if attempt.stopped != "timeout":
-            return {"type": "cancelled"}
-        limit = f"{self._timeout_seconds:g} s (job_timeout_seconds)"
-        return {
-            "type": "failed",
-            "job": attempt.request.job,
-            "kind": "timeout",
-            "message": f"the product took longer than {limit}",
-            # a GPU may hang where the CPU does not; the CPU is only slow
-            "retryable": bool(self._here.devices),
-        }
-
     def send(
         self, attempt: Attempt, engine: AnyEngine, seconds: float, lane: DeviceSet | None = None
     ) -> None:
-        """Send a product to an engine.
-
-        Args:
-            attempt: The product.
-            engine: The engine.
-            seconds: How long it should take.
-            lane: The devices of this machine that work at it; None for all.
-        """
-        self._running[attempt.request.job] = attempt
+        """Send a product to an engine, or to some devices of this machine."""
         attempt.sent_at = read_clock()
         if attempt.queue is not None:
             attempt.queue.begin(attempt)
@@ -234,7 +195,7 @@ class RunningProducts:
         elif message["type"] not in FINAL_TYPES:
             attempt.on_message(message)
         else:
-            self._loads[run.engine.id].remove(run)
+            self._loads[run.engine.id].runs.remove(run)
             if is_here:
                 self._host.learn(attempt, message)
                 self._end(attempt, message)
@@ -244,7 +205,7 @@ class RunningProducts:
     def _take_from_node(self, run: EngineRun, message: dict[str, Any]) -> None:
         """A node has ended a product, or is lost."""
         if message["type"] == "failed" and message["kind"] in _NODE_FAILURES:
-            if not run.is_stopped:
+            if run.attempt.stopped is None:
                 self._move(run.attempt, message)
                 return
             message["type"] = "cancelled"  # its engine was ended to stop it
@@ -256,7 +217,7 @@ class RunningProducts:
         """Have another engine compute a product whose node is lost, from the first row on."""
         attempt.losses += 1
         offer = self._cluster.choose(attempt, {}) if attempt.losses <= MOST_LOSSES else None
-        engine = None if offer is None else self._fleet.find(offer.engine)
+        engine = None if offer is None else self.fleet.find(offer.engine)
         if offer is None or engine is None:
             self._end(attempt, failure)
             return
@@ -270,14 +231,13 @@ class RunningProducts:
         """A product has ended: learn from it how long the next ones of its kind take."""
         for hold in attempt.holds:
             hold.release()
-        del self._running[attempt.request.job]
         attempt.ended_at = read_clock()
         began_at = attempt.begun_at or attempt.sent_at
         if message["type"] == "succeeded" and began_at is not None:
             seconds = attempt.ended_at - began_at
             self.past.learn_run(attempt.kind, attempt.predicted_seconds, seconds)
-        resolve(attempt.final, message)
+        attempt.end(message)
         self.advance()
-        self.on_left()
-        if self.on_answer is not None:
-            asyncio.get_running_loop().call_soon(self.on_answer, attempt, message)
+        # Counted once who waits for the answer has it.
+        waited_seconds, size = attempt.waited_seconds, attempt.request.size
+        asyncio.get_running_loop().call_soon(self._metrics.record_lane, waited_seconds, size)

@@ -20,21 +20,13 @@ from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import JobStateConflict, OperandNotFound
 from wavetrim.service.jobs.job import MOST_TRIES, PROMISE, Job, JobState, list_promised
 from wavetrim.service.jobs.operands import find_result
-from wavetrim.service.jobs.table.rows import (
-    change_row,
-    describe_job,
-    find_job,
-    find_jobs,
-    make_row,
-    read_job,
-    write_all,
-)
+from wavetrim.service.jobs.table.rows import find_jobs, make_row, read_job, write_all, write_job
 from wavetrim.service.storage.database.database import split
 from wavetrim.service.storage.database.tables import job_labels, jobs, matrices, scope_key
 
 _NAMED: Final = ("a", "b", "c")
 
-_OPTIONAL: Final[dict[str, Any]] = {
+_LATER: Final[dict[str, Any]] = {
     "storage": "disk",
     "labels": [],
     "deadline": None,
@@ -88,7 +80,7 @@ def find_first(
 
 
 def _differ(job: Job, request: Mapping[str, Any]) -> bool:
-    return _OPTIONAL | job.request != _OPTIONAL | dict(request)
+    return _LATER | job.request != _LATER | dict(request)
 
 
 def add_jobs(connection: Connection, new: Sequence[Job], endings: "Endings") -> list[Job]:
@@ -104,8 +96,8 @@ def add_jobs(connection: Connection, new: Sequence[Job], endings: "Endings") -> 
     if not new:
         return []
     awaited = {one for job in new for one in job.awaited}
-    found = find_jobs(connection, awaited) if awaited else {}
-    added = [_take_results(job, found) if job.awaited else job for job in new]
+    found = find_jobs(connection, awaited)
+    added = [_take_results(job, found) if awaited else job for job in new]
     _lock_operands(connection, added)
     connection.execute(_ADDED, [make_row(job) for job in added])
     labels = [{"job": job.id, "label": label} for job in added for label in set(job.labels)]
@@ -118,12 +110,13 @@ def add_jobs(connection: Connection, new: Sequence[Job], endings: "Endings") -> 
 
 def _take_results(job: Job, found: Mapping[str, Job]) -> Job:
     """A job with results as operands, as far as there are any."""
-    taken: dict[str, Any] = {}
-    for field in _NAMED:
-        for awaited in list_promised(getattr(job, field)):
-            if isinstance(result := find_result(field, awaited, found), str):
-                taken[field] = result
-    return replace(job, **taken)
+    results: dict[str, Any] = {
+        field: result
+        for field in _NAMED
+        for awaited in list_promised(getattr(job, field))
+        if isinstance(result := find_result(field, awaited, found), str)
+    }
+    return replace(job, **results)
 
 
 def _lock_operands(connection: Connection, added: Sequence[Job]) -> None:
@@ -180,10 +173,6 @@ class Endings:
     def succeed(self, connection: Connection, successes: Sequence[Success]) -> Sequence[None]:
         """Unfinished → succeeded, in the transaction that publishes the products: both or neither.
 
-        Args:
-            connection: The transaction.
-            successes: The jobs.
-
         Raises:
             JobStateConflict: One of the jobs has ended before.
         """
@@ -206,32 +195,25 @@ class Endings:
         """Unfinished → failed; None when the job has ended before."""
         error = {"kind": kind, "message": message, "attempts": job.attempts}
         failed = replace(job, state=JobState.FAILED, error=error, finished_at=read_clock())
-        changed = change_row(connection, job.id, describe_job(failed))
-        return self._end_followers(connection, changed)
+        return self._end_followers(connection, write_job(connection, failed))
 
     def cancel(self, connection: Connection, job: Job) -> Job | None:
         """Unfinished → cancelled; None when the job has ended before."""
         cancelled = replace(job, state=JobState.CANCELLED, finished_at=read_clock())
-        changes = describe_job(cancelled) | {"cancel_requested": True}
-        return self._end_followers(connection, change_row(connection, job.id, changes))
+        changed = write_job(connection, cancelled, cancel_requested=True)
+        return self._end_followers(connection, changed)
 
     def mark_cancelled(
         self, connection: Connection, job_id: str, running: Job | None
     ) -> Job | None:
-        """Cancel a job that is queued, or note in its row that it is to be; None when it has ended.
-
-        Args:
-            connection: The transaction.
-            job_id: The job.
-            running: The job as its run knows it; None if it does not run.
-        """
+        """Cancel a queued job, or note in its row that it is to be; None when it has ended."""
         if running is None or running.state is not JobState.RUNNING:
-            running = find_job(connection, job_id)
+            running = find_jobs(connection, [job_id]).get(job_id)
             if running is None:
                 return None
             if running.state is JobState.QUEUED:
                 return self.cancel(connection, running)
-        return change_row(connection, job_id, describe_job(running) | {"cancel_requested": True})
+        return write_job(connection, running, cancel_requested=True)
 
     def break_off(self, connection: Connection, job: Job, *, counts: bool) -> Job | None:
         """Queue a job again whose run broke off; if it was to be cancelled, it is.
@@ -241,11 +223,8 @@ class Endings:
             job: The job, as its run knows it.
             counts: Whether that was a try: if the tries are used up, the job fails. If not, it is
                 queued as if the try had never begun.
-
-        Returns:
-            The job as it is now; None when it has ended before.
         """
-        row = find_job(connection, job.id)
+        row = find_jobs(connection, [job.id]).get(job.id)
         if row is None:
             return None
         if row.cancel_requested:
@@ -254,15 +233,12 @@ class Endings:
             message = "every try of the job was interrupted"
             return self.fail(connection, job, "interrupted", message)
         attempts = job.attempts if counts else job.attempts - 1
+        started_at = job.started_at if attempts else None
         queued = replace(
-            job,
-            state=JobState.QUEUED,
-            attempts=attempts,
-            started_at=job.started_at if attempts else None,
-            progress=0.0,
+            job, state=JobState.QUEUED, attempts=attempts, started_at=started_at, progress=0.0,
             plan=None,
-        )
-        return change_row(connection, job.id, describe_job(queued))
+        )  # fmt: skip
+        return write_job(connection, queued)
 
     def _end_followers(self, connection: Connection, ended: Job | None) -> Job | None:
         """End all that wait for a job without a result, and what waits for these."""

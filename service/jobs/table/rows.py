@@ -1,6 +1,6 @@
 """Rows of the jobs table: made of requests, changed, and read as jobs, by ids or page by page.
 
-Each change names in its WHERE the states it may start from. Of two changes that both end a job the
+A job is changed only if its row says that it has not ended. Of two changes that both end a job the
 second one so changes nothing, and is told so.
 """
 
@@ -16,14 +16,12 @@ from sqlalchemy import (
     Engine,
     Row,
     Update,
-    and_,
     bindparam,
     func,
-    not_,
     or_,
     select,
     update,
-)  # fmt: skip
+)
 
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.scheduler.options import NO_OPTIONS
@@ -49,6 +47,7 @@ _WRITTEN: Final = (
     "state", "progress", "attempts", "started_at", "finished_at", "plan", "timings",
     "verification", "error", "result",
 )  # fmt: skip
+"""Columns that the run of a job and its end change."""
 
 
 def make_job(
@@ -61,35 +60,18 @@ def make_job(
 ) -> Job:
     """A new job, which has no row yet.
 
-    Args:
-        request: The request, ready for JSON; `a`, `b` and `c` are ids of matrices, or of jobs as
-            {"job": id}.
-        shape: That of its result.
-        owner: Name of the tenant to whom it belongs.
-        trace: The `traceparent` of the request.
-        idempotency_key: Its key, as it is stored.
+    In the request `a`, `b` and `c` are ids of matrices, or of jobs as {"job": id}; the shape is
+    that of its result, and the key as it is stored.
     """
-    a, b, c = (_name_operand(request.get(name)) for name in ("a", "b", "c"))
-    assert a is not None
-    assert b is not None
+    operands: dict[str, Any] = {
+        name: PROMISE + one["job"] if isinstance(one := request.get(name), Mapping) else one
+        for name in ("a", "b", "c")
+    }
     return Job(
-        id=uuid.uuid4().hex,
-        priority=request["priority"],
-        request=dict(request),
-        a=a,
-        b=b,
-        c=c,
-        shape=shape,
-        idempotency_key=idempotency_key,
-        created_at=read_clock(),
-        owner=owner,
-        trace=trace,
-    )
-
-
-def _name_operand(asked: str | Mapping[str, str] | None) -> str | None:
-    """An operand as its column has it: the id of a matrix, or the promise of a job."""
-    return asked if asked is None or isinstance(asked, str) else PROMISE + asked["job"]
+        id=uuid.uuid4().hex, priority=request["priority"], request=dict(request), shape=shape,
+        idempotency_key=idempotency_key, created_at=read_clock(), owner=owner, trace=trace,
+        **operands,
+    )  # fmt: skip
 
 
 def make_row(job: Job) -> dict[str, Any]:
@@ -113,48 +95,33 @@ def read_job(row: Row[Any]) -> Job:
     return Job(**columns)
 
 
-def change_row(
-    connection: Connection,
-    job_id: str,
-    changes: Mapping[str, Any],
-    states: tuple[JobState, ...] = UNFINISHED,
-) -> Job | None:
-    """Change a job if it is in one of some states; None if not."""
-    change = _build_update(tuple(changes), states).returning(jobs)
-    row = connection.execute(change, _name_values(job_id, changes)).one_or_none()
+def write_job(connection: Connection, job: Job, **others: Any) -> Job | None:
+    """Write a job, and other columns, unless it has ended before; then this is None."""
+    change = _build_update((*_WRITTEN, *others)).returning(jobs)
+    row = connection.execute(change, _name_values(job, others)).one_or_none()
     return None if row is None else read_job(row)
 
 
 def write_all(connection: Connection, changed: Sequence[Job]) -> bool:
     """Write jobs, without reading their rows; returns whether none had ended before."""
-    change = _build_update(_WRITTEN, UNFINISHED)
-    given = [_name_values(job.id, describe_job(job)) for job in changed]
-    return connection.execute(change, given).rowcount == len(given)
+    given = [_name_values(job, {}) for job in changed]
+    return connection.execute(_build_update(_WRITTEN), given).rowcount == len(given)
 
 
-def describe_job(job: Job) -> dict[str, Any]:
-    """The columns that the run of a job and its end change."""
-    return {name: getattr(job, name) for name in _WRITTEN}
-
-
-def _name_values(job_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {"job": job_id, **{f"new_{name}": value for name, value in values.items()}}
+def _name_values(job: Job, others: dict[str, Any]) -> dict[str, Any]:
+    values = {name: getattr(job, name) for name in _WRITTEN} | others
+    return {"job": job.id, **{f"new_{name}": value for name, value in values.items()}}
 
 
 @lru_cache(maxsize=64)
-def _build_update(names: tuple[str, ...], states: tuple[JobState, ...]) -> Update:
-    """The statement that changes a job in one of some states, with a parameter for each name.
+def _build_update(names: tuple[str, ...]) -> Update:
+    """The statement that changes a job that has not ended, with a parameter for each name.
 
     It is built once: building it takes as long as running it.
     """
     given = {name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in names}
-    in_state = or_(*(jobs.c.state == state for state in states))
+    in_state = or_(*(jobs.c.state == state for state in UNFINISHED))
     return update(jobs).where(jobs.c.id == bindparam("job"), in_state).values(**given)
-
-
-def find_job(connection: Connection, job_id: str) -> Job | None:
-    """A job as its row has it; None if there is none."""
-    return find_jobs(connection, [job_id]).get(job_id)
 
 
 def find_jobs(connection: Connection, ids: Collection[str]) -> dict[str, Job]:
@@ -173,9 +140,6 @@ class JobReader:
 
     Where a method takes an `owner`, others' jobs do not exist for it; None stands for everybody.
 
-    Args:
-        database: Has the rows.
-
     Attributes:
         running: The jobs that run, by their ids, as their runs know them: newer than their rows.
             One that is queued here was given up by its run, which ends.
@@ -193,10 +157,9 @@ class JobReader:
         Raises:
             JobNotFound: There is no job of that id.
         """
-        job = self.find([job_id], owner).get(job_id)
-        if job is None:
-            raise JobNotFound(job_id)
-        return job
+        if job := self.find([job_id], owner).get(job_id):
+            return job
+        raise JobNotFound(job_id)
 
     def find(self, ids: Collection[str], owner: str | None = None) -> dict[str, Job]:
         """Those of some jobs that exist, by their ids; the oldest first."""
@@ -236,7 +199,7 @@ class JobReader:
         wanted = select(jobs).where(is_owned(jobs, owner), *_have(labels))
         wanted = wanted.order_by(jobs.c.sequence.desc()).limit(limit + 1)
         if state is not None:
-            wanted = wanted.where(is_in_state(state, self.running))
+            wanted = wanted.where(_is_in(state, self.running))
         with reading(self._database) as connection:
             if cursor is not None:
                 last = select(jobs.c.sequence).where(
@@ -269,10 +232,10 @@ class JobReader:
         running = tuple(self.running)
         counted = select(jobs.c.state, func.count()).group_by(jobs.c.state)
         behind = select(func.count()).where(jobs.c.id.in_(running), jobs.c.state == JobState.QUEUED)
+        counts = dict.fromkeys(JobState, 0)
         with reading(self._database) as connection:
-            found = {JobState(state): count for state, count in connection.execute(counted)}
+            counts |= {JobState(state): count for state, count in connection.execute(counted)}
             begun = (connection.scalar(behind) or 0) if running else 0
-        counts = {state: found.get(state, 0) for state in JobState}
         counts[JobState.QUEUED] -= begun
         counts[JobState.RUNNING] += begun
         return counts
@@ -296,12 +259,11 @@ def _have(labels: Sequence[str]) -> list[ColumnElement[bool]]:
     return [jobs.c.id.in_(named.where(job_labels.c.label == label)) for label in labels]
 
 
-def is_in_state(state: JobState, running: Collection[str]) -> ColumnElement[bool]:
+def _is_in(state: JobState, running: Collection[str]) -> ColumnElement[bool]:
     """Selects the rows of jobs in a state, although those of running jobs may still say queued."""
-    said = jobs.c.state == state
+    said, begun = jobs.c.state == state, jobs.c.id.in_(tuple(running))
     if not running or state not in UNFINISHED:
         return said
-    begun = jobs.c.id.in_(tuple(running))
     if state is JobState.QUEUED:
-        return and_(said, not_(begun))
-    return or_(said, and_(begun, jobs.c.state == JobState.QUEUED))
+        return said & ~begun
+    return said | (begun & (jobs.c.state == JobState.QUEUED))

@@ -4,23 +4,32 @@ All rows are changed by one thread (`storage/database/shared_commits.py`), one c
 other. So what a change has read stays true until it is committed.
 """
 
+import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, islice
-from typing import Any, Final, TypeVar
+from itertools import islice
+from typing import Any, Final, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine, delete, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.table.changes import Endings, add_jobs, find_first
-from wavetrim.service.jobs.table.rows import JobReader, change_row, describe_job, list_unfinished
+from wavetrim.service.jobs.table.rows import JobReader, find_jobs, list_unfinished, write_job
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.shared_commits import CommitLost, SharedCommits, Together
 from wavetrim.service.storage.database.tables import jobs
-from wavetrim.service.threads import await_end
+from wavetrim.service.threads import await_end, run_to_end
 
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
 R = TypeVar("R")
+
+_PAUSE_SECONDS: Final = 1.0
+"""Between two tries to reach a database that does not answer."""
 
 _BATCH: Final = 500
 """Jobs that are forgotten in one transaction; chosen, so that other writers need not wait long."""
@@ -33,10 +42,6 @@ _Post = tuple[Sequence[Job], str | None, str]
 
 class JobStore(JobReader):
     """Adds, reads and changes jobs. Thread-safe: each call is one transaction.
-
-    Args:
-        database: Has the rows.
-        commits: Changes them.
 
     Attributes:
         endings: Ends them, and knows which wait for the results of others.
@@ -83,11 +88,12 @@ class JobStore(JobReader):
             find_first(connection, [job.request for job in posted], owner, key)
             for posted, key, owner in posts
         ]
-        new = [posted for (posted, _, _), first in zip(posts, firsts, strict=True) if not first]
-        added = iter(add_jobs(connection, list(chain.from_iterable(new)), self.endings))
+        pairs = [(posted, first) for (posted, _, _), first in zip(posts, firsts, strict=True)]
+        new = [job for posted, first in pairs if not first for job in posted]
+        added = iter(add_jobs(connection, new, self.endings))
         return [
             (first, False) if first else (list(islice(added, len(posted))), True)
-            for (posted, _, _), first in zip(posts, firsts, strict=True)
+            for posted, first in pairs
         ]
 
     def find_repeated(
@@ -107,10 +113,7 @@ class JobStore(JobReader):
         Returns:
             The job; None when it has ended, or was cancelled before it began.
         """
-        return self._change(
-            lambda connection: change_row(connection, job.id, describe_job(job)),
-            durable=False,
-        )
+        return self._change(lambda connection: write_job(connection, job), durable=False)
 
     def fail(self, job: Job, kind: str, message: str) -> Job | None:
         """Unfinished → failed. None when the job has ended before."""
@@ -121,15 +124,7 @@ class JobStore(JobReader):
         return self._change(lambda connection: self.endings.cancel(connection, job))
 
     def break_off(self, job: Job, *, counts: bool) -> Job | None:
-        """Unfinished → queued, as its run broke off (`Endings.break_off`).
-
-        Args:
-            job: The job, as its run knows it.
-            counts: Whether that counts as a try; it does not if the service was to stop.
-
-        Returns:
-            The job as it is now; None when it had ended before.
-        """
+        """Unfinished → queued, as its run broke off (`Endings.break_off`); None when ended."""
 
         def change(connection: Connection) -> Job | None:
             changed = self.endings.break_off(connection, job, counts=counts)
@@ -156,11 +151,11 @@ class JobStore(JobReader):
     def cancel_all(self, ids: Sequence[str]) -> list[Job]:
         """Cancels jobs, as `request_cancel` does; returns those that had not ended."""
 
-        def mark(connection: Connection, job_id: str) -> Job | None:
-            return self.endings.mark_cancelled(connection, job_id, self.running.get(job_id))
+        def mark_all(connection: Connection) -> list[Job | None]:
+            mark, running = self.endings.mark_cancelled, self.running
+            return [mark(connection, job_id, running.get(job_id)) for job_id in ids]
 
-        marked = self._change(lambda connection: [mark(connection, one) for one in ids])
-        return [job for job in marked if job is not None]
+        return [job for job in self._change(mark_all) if job is not None]
 
     def change_priority(self, job_id: str, priority: int, owner: str | None = None) -> Job:
         """Gives a queued job another priority.
@@ -172,10 +167,11 @@ class JobStore(JobReader):
         self.get(job_id, owner)
 
         def change(connection: Connection) -> Job | None:
-            running = self.running.get(job_id)
-            if running is not None and running.state is JobState.RUNNING:
-                return None
-            return change_row(connection, job_id, {"priority": priority}, (JobState.QUEUED,))
+            row = find_jobs(connection, [job_id]).get(job_id)
+            known = self.running.get(job_id, row)
+            if row and known and row.state is known.state is JobState.QUEUED:
+                return write_job(connection, row, priority=priority)
+            return None
 
         job = self._change(change)
         if job is None:
@@ -248,3 +244,13 @@ class JobStore(JobReader):
             return self._commits.add(change, durable=durable).result()
         except CommitLost as lost:
             raise lost.cause from lost
+
+
+async def insist(work: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
+    """Do something with the database, again until that answers."""
+    while True:
+        try:
+            return await run_to_end(work, *args, **named)
+        except SQLAlchemyError:
+            logger.exception("the database does not answer")
+            await asyncio.sleep(_PAUSE_SECONDS)

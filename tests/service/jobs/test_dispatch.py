@@ -18,8 +18,7 @@ from tests.postgres import running_postgres
 from tests.service.parts import Parts, ask, make_parts, running_parts
 from wavetrim.service.jobs.errors import OperandNotFound
 from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.live import LiveJob
-from wavetrim.service.jobs.run import Runner
+from wavetrim.service.jobs.run import LiveJob
 from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.storage.errors import MatrixInUse
 
@@ -91,13 +90,13 @@ def test_a_job_runs_once_though_its_caller_left_before_it_was_committed(
     run_shared: RunShared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
-    run_job = Runner.run
+    run_tries = LiveJob.run_tries
 
-    async def note_run(runner: Runner, live: LiveJob) -> Job | None:
+    async def note_run(live: LiveJob) -> Job | None:
         begun.append(live.job.id)
-        return await run_job(runner, live)
+        return await run_tries(live)
 
-    monkeypatch.setattr(Runner, "run", note_run)
+    monkeypatch.setattr(LiveJob, "run_tries", note_run)
 
     async def scenario(parts: Parts) -> None:
         a = parts.store(make_matrix(30, 30, "float32", seed=1))

@@ -18,8 +18,8 @@ from wavetrim.service.jobs.estimate import (
     describe_wait,
     find_ahead,
 )
-from wavetrim.service.jobs.order import rank
 from wavetrim.service.jobs.past import LEAST_ENDS, Kind, Past, Span, find_kind
+from wavetrim.service.jobs.queue import rank
 
 NOW = 1000.0
 

@@ -61,7 +61,7 @@ def test_this_machine_computes_what_a_lost_node_has_left_in_the_same_try(tmp_pat
     async def scenario() -> None:
         async with asyncio.timeout(60), running_parts(tmp_path / "data") as parts:
             await parts.engine.wait_ready()
-            parts.engines._fleet.cluster = cluster
+            parts.engines.fleet.cluster = cluster
             a = parts.store_slow_operand(600)
             job, _ = await parts.submit(ask(a, a))
             await cluster.has_run.wait()
@@ -97,7 +97,7 @@ async def running_job(
     async with asyncio.timeout(30), running_parts(folder, **settings) as parts:
         await parts.engine.wait_ready()
         monkeypatch.setattr(parts.engine, "start_run", refuse)
-        parts.engines._fleet.cluster = cluster
+        parts.engines.fleet.cluster = cluster
         a = parts.store_slow_operand(600)
         job, _ = await parts.submit(ask(a, a))
         await cluster.has_run.wait()

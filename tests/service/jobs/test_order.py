@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.service.jobs.order import find_ratio, rank
+from wavetrim.service.jobs.queue import find_ratio, rank
 
 NOW = 1000.0
 
