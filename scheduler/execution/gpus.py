@@ -27,7 +27,7 @@ from wavetrim.scheduler.execution.product import (
 )
 from wavetrim.scheduler.execution.rows import NO_HOOKS, RowReports
 from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
-from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.planning.plan import SHORT_SECONDS, Plan
 
 _KEPT: Final = 512
 """Plans whose teams are kept; chosen, to bound host memory."""
@@ -101,7 +101,8 @@ class Gpus:
         """
         if plan.is_straight:
             return self.find_straight(plan, alpha, beta=0.0)
-        if not plan.is_gpu_alone or plan.sms is not None or not plan.is_short:
+        is_short = plan.uncorrected.total_seconds <= SHORT_SECONDS
+        if not plan.is_gpu_alone or plan.sms is not None or not is_short:
             return None
         (part,), problem, spec = plan.gpu_parts, plan.problem, plan.spec
         assert spec is not None, "a plan with GPU rows names a kernel"

@@ -170,8 +170,13 @@ class Plan:
 
     @cached_property
     def is_short(self) -> bool:
-        """Whether the CPU alone, or GPUs without it, take at most SHORT_SECONDS."""
-        return self.uncorrected.total_seconds <= SHORT_SECONDS and self.f in (0, self.problem.m)
+        """Whether the CPU alone, or GPUs without the host's help, take at most SHORT_SECONDS.
+
+        Staged copies need the host's help: GPUs then need page-locked operands.
+        """
+        if self.uncorrected.total_seconds > SHORT_SECONDS:
+            return False
+        return self.f == self.problem.m or (self.f == 0 and self.problem.memory == "pinned")
 
     @cached_property
     def is_straight(self) -> bool:
