@@ -50,8 +50,7 @@ async def check_requests(
         }
         a, b, c = operands["a"], operands["b"], operands.get("c")
         problem, stack = check_operands(a, b, c, alpha=request.alpha, beta=request.beta)
-        # A result that is larger than any matrix may be is refused now.
-        live.matrices.drafts.describe(problem.m, problem.n, problem.dtype, stack=stack)
+        live.matrices.drafts.check_size(problem.m, problem.n, problem.dtype, stack)
         product = make_product(asked := request.model_dump(), a, b, c)
         await live.plans.plan_once(product)
         job = make_job(

@@ -30,7 +30,7 @@ from wavetrim.service.storage.disk.unsynced_files import add_contents
 from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.matrix import Matrix, count_data_bytes
 from wavetrim.service.storage.matrices.npy import format_header
-from wavetrim.service.storage.memory.extent import Hold
+from wavetrim.service.storage.memory.extent import PAGE_BYTES, Hold
 from wavetrim.service.storage.memory.intake import Fill, Intake
 from wavetrim.service.storage.memory.mapped_file import map_file
 from wavetrim.service.threads import run_to_end
@@ -90,6 +90,12 @@ class Drafts:
             name, rows, columns, dtype, fortran_order, len(header), size_bytes,
             path=self.store.folder / f"{name}.npy", owner=owner, stack=stack, on_disk=on_disk,
         )  # fmt: skip
+
+    def check_size(self, rows: int, columns: int, dtype: str, stack: int | None) -> None:
+        """Refuse a matrix that would be too large, as `describe` does."""
+        most_bytes = self.store.max_matrix_bytes - PAGE_BYTES  # a header takes a page at most
+        if count_data_bytes(rows, columns, dtype, stack) > most_bytes:
+            self.describe(rows, columns, dtype, stack=stack)
 
     async def begin(self, matrix: Matrix) -> Draft:
         """Begin a matrix that is computed; all of it counts from now on.
