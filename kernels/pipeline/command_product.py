@@ -28,7 +28,7 @@ class CommandProduct:
         cut: How the rows are cut into steps.
         alpha: Factor of the product.
         beta: Factor of the old C.
-        is_staged: Whether operands are staged; else the GPU or the driver copies them.
+        is_staged: Whether operands are staged; else they are page-locked.
     """
 
     def __init__(

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.last_used import LastUsed
@@ -16,7 +17,6 @@ from wavetrim.kernels.pipeline.host_product import NO_GPU_HOOKS, GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.kernels.pipeline.team import Team, TeamPart
-from wavetrim.kernels.schedule.panels import take_whole
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.prefault import LEAST_BYTES
 from wavetrim.scheduler.execution.product import (
@@ -107,14 +107,16 @@ class Gpus:
         (part,), problem, spec = plan.gpu_parts, plan.problem, plan.spec
         assert spec is not None, "a plan with GPU rows names a kernel"
         pipeline, is_pageable = self.pipelines[part.position], problem.memory == "pageable"
-        is_staged = is_pageable and not (is_crowded and problem.operand_bytes < CROWDED_BYTES)
-        may_lack_pages = is_staged and problem.m * problem.c_row_bytes >= LEAST_BYTES
+        shape = problem.m, problem.n, problem.k
+        if is_pageable and is_crowded and problem.operand_bytes < CROWDED_BYTES:
+            # Its rows have no padding on the GPU: the driver copies padded rows one by one.
+            library = find_kernel("cublas", problem.dtype)
+            return pipeline.straight.find(library, shape, alpha, 0.0)
+        may_lack_pages = is_pageable and problem.m * problem.c_row_bytes >= LEAST_BYTES
         if pipeline.path is None or may_lack_pages:
             return None
-        cut = part.cut if is_staged or not is_pageable else take_whole(part.problem)
-        shape = problem.m, problem.n, problem.k
         return CommandProduct(
-            pipeline, spec, shape, cut, alpha=alpha, beta=0.0, is_staged=is_staged
+            pipeline, spec, shape, part.cut, alpha=alpha, beta=0.0, is_staged=is_pageable
         )
 
     def find_team(self, plan: Plan) -> Team:

@@ -38,7 +38,7 @@ STRAIGHT_SECONDS: Final[dict[Memory, float]] = {"pageable": 1.2e-3, "pinned": 4e
 """Longest copies of a product that takes the straight path. If it were cut, copies would overlap.
 That saves a part of their time, and costs about as much: further steps, or waking the threads that
 stage. In turns with others on an H200, where 4e-4 s are 22 MB: 21 MB take 409 µs straight and 527
-cut, 50 MB 957 and 901. From pageable memory 5 to 14 MB take 0.76 to 1.4 ms straight, and staged
+cut, 50 MB 957 and 901. From pageable memory 5 to 11 MB take 0.76 to 1.4 ms straight, and staged
 0.51 to 0.85 on a quiet machine, but beside 16 busy processes 6 to 13 ms in place of 1 to 4: nothing
 tells beforehand that the threads will find no cores."""
 
