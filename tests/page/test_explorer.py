@@ -72,6 +72,20 @@ def test_a_plan_is_copied_as_calls_that_give_it(page, shared_server):
     assert count(page, ".call") == 1  # curl
 
 
+def test_threads_and_rates_are_the_devices_own_again_when_it_changes(page, shared_server):
+    fields = "['threads', 'rate', 'linkrate'].map((id) => document.getElementById(id).value)"
+    own = f"{shared_server.url}/{SPLIT}".replace("T4&threads=2", "L4")
+    show(page, own)
+    untouched, expected = page.run(fields), read_shown(page)
+    go(page, change("device", "T4"))
+    for field, value in (("threads", "5"), ("rate", "900"), ("linkrate", "7")):
+        go(page, change(field, value))
+    assert page.run(fields) == ["5", "900", "7"]
+    assert read_shown(page) != expected
+    go(page, change("device", "L4"))
+    assert (page.run(fields), read_shown(page)) == (untouched, expected)
+
+
 def test_the_page_shows_the_plan_that_the_service_makes(page, shared_server):
     one = encode_npy(np.ones((9, 9)))
     for _ in range(3 * SAMPLED_EVERY):  # runs correct the predictions of both
