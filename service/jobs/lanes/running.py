@@ -99,7 +99,9 @@ class RunningProducts:
     async def wait_idle(self) -> None:
         """Wait until no engine has a product."""
         while running := self.list_running():
-            await asyncio.wait({attempt.final for attempt in running})
+            # Of a product whose caller is gone only the engine knows when it ends.
+            awaited = {attempt.final for attempt in running if not attempt.final.done()}
+            await (asyncio.wait(awaited) if awaited else asyncio.sleep(LOOK_SECONDS))
 
     def give_up(self, attempt: Attempt, message: Message | None = None) -> None:
         """Give up a product if it still waits; one that was sent to an engine goes on."""
