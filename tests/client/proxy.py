@@ -3,8 +3,6 @@
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 
 class Proxy:
@@ -24,9 +22,7 @@ class Proxy:
         released: Set by the test: the answer is passed on.
     """
 
-    def __init__(
-        self, service: int | Path, line: bytes, *, lose: int, hold: bool, head_first: bool
-    ) -> None:
+    def __init__(self, service, line, *, lose, hold, head_first):
         self._service, self._line = service, line
         self._lose, self._hold, self._head_first = lose, hold, head_first
         self.lost: list[int] = []
@@ -41,13 +37,13 @@ class Proxy:
             self.listener = socket.create_server(str(path), family=socket.AF_UNIX)
             self.url = f"unix:{path}"
 
-    def run(self) -> None:
+    def run(self):
         """Serve connections until the listener is shut down."""
         with contextlib.suppress(OSError):
             while True:
                 threading.Thread(target=self._serve, args=(self.listener.accept()[0],)).start()
 
-    def _serve(self, caller: socket.socket) -> None:
+    def _serve(self, caller):
         asked = threading.Event()
         with caller, self._connect() as far:
             asking = threading.Thread(target=self._pass_requests, args=(caller, far, asked))
@@ -58,16 +54,14 @@ class Proxy:
                 caller.shutdown(socket.SHUT_RDWR)
             asking.join()
 
-    def _connect(self) -> socket.socket:
+    def _connect(self):
         if isinstance(self._service, int):
             return socket.create_connection(("127.0.0.1", self._service))
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(self._service))
         return connection
 
-    def _pass_requests(
-        self, caller: socket.socket, far: socket.socket, asked: threading.Event
-    ) -> None:
+    def _pass_requests(self, caller, far, asked):
         with contextlib.suppress(OSError):
             while piece := caller.recv(65536):
                 if piece.startswith(self._line):
@@ -75,9 +69,7 @@ class Proxy:
                 far.sendall(piece)
             far.shutdown(socket.SHUT_RDWR)
 
-    def _pass_answers(
-        self, caller: socket.socket, far: socket.socket, asked: threading.Event
-    ) -> None:
+    def _pass_answers(self, caller, far, asked):
         while piece := far.recv(65536):
             if asked.is_set():
                 asked.clear()
@@ -94,9 +86,7 @@ class Proxy:
 
 
 @contextlib.contextmanager
-def run_proxy(
-    service: int | Path, line: bytes, *, lose: int = 0, hold: bool = False, head_first: bool = False
-) -> Iterator[Proxy]:
+def run_proxy(service, line, *, lose=0, hold=False, head_first=False):
     """Run a `Proxy` until the block ends."""
     proxy = Proxy(service, line, lose=lose, hold=hold, head_first=head_first)
     thread = threading.Thread(target=proxy.run)

@@ -3,12 +3,9 @@
 import contextlib
 import re
 import socket
-import ssl
 import threading
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-Reply = bytes | Callable[["Received"], bytes]
 """The bytes that answer a request, or a function of the request that makes them."""
 
 
@@ -27,7 +24,7 @@ class Received:
     body: bytes
 
 
-def answer(content: bytes, status: int = 200, **headers: object) -> bytes:
+def answer(content, status=200, **headers):
     """An answer with its length."""
     fields = {"Content-Length": len(content), **headers}
     lines = [f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items()]
@@ -45,13 +42,7 @@ class ScriptedUrl(str):
 
 
 @contextlib.contextmanager
-def serve_script(
-    replies: Sequence[Reply],
-    *,
-    close: bool = True,
-    read_body: bool = True,
-    context: ssl.SSLContext | None = None,
-) -> Iterator[ScriptedUrl]:
+def serve_script(replies, *, close=True, read_body=True, context=None):
     """Serve each request with the next reply, and later ones with the last.
 
     Args:
@@ -67,7 +58,7 @@ def serve_script(
         opened: list[socket.socket] = []
         ended = threading.Event()
 
-        def answer_one(connection: socket.socket) -> bool:
+        def answer_one(connection):
             received = _receive(connection, read_body=read_body)
             if received is None:
                 return False
@@ -76,7 +67,7 @@ def serve_script(
             connection.sendall(reply if isinstance(reply, bytes) else reply(received))
             return not close
 
-        def run() -> None:
+        def run():
             while True:
                 connection, _ = listener.accept()
                 if ended.is_set():
@@ -104,7 +95,7 @@ def serve_script(
                 connection.close()
 
 
-def _receive(connection: socket.socket, *, read_body: bool) -> Received | None:
+def _receive(connection, *, read_body):
     data = b""
     while b"\r\n\r\n" not in data:
         piece = connection.recv(65536)

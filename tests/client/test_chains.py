@@ -1,16 +1,13 @@
 """Many jobs: lists, products in order, jobs as operands, labels, priorities, ends, stacks."""
 
 import itertools
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.matrices import assert_product, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer
 from wavetrim.client import Client, Expected, JobUnsuccessful, ServiceRefused, WaitTimeout
 
 ARRAYS = [make_matrix(40, 40, "float64", seed) for seed in range(8)]
@@ -18,7 +15,7 @@ PAIRS = list(itertools.pairwise(ARRAYS))
 
 
 @pytest.fixture(autouse=True)
-def idle(shared_server: RunningServer) -> None:
+def idle(shared_server):
     """Earlier tests' jobs have ended, so that no results come while a test counts matrices."""
     with Client(shared_server.url) as client:
         for state in ("queued", "running"):
@@ -26,13 +23,13 @@ def idle(shared_server: RunningServer) -> None:
 
 
 @pytest.fixture
-def waits(client: Any, shared_server: RunningServer) -> Iterator[Any]:
+def waits(client, shared_server):
     """A job that does not end during the test, and so no job that needs its product begins."""
     with shared_server.engine_stopped():
         yield client.submit(*PAIRS[0], verify=True)
 
 
-def list_ids(client: Any) -> set[str]:
+def list_ids(client):
     return {matrix.id for matrix in client.matrices()}
 
 

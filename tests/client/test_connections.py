@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.certificates import make_certificate
-from tests.client.scripted_server import Received, answer, serve_script
+from tests.client.scripted_server import answer, serve_script
 from tests.command import invoke_command
 from tests.limit import allow
 from tests.server import encode_npy, find_free_port
@@ -188,7 +188,7 @@ def test_only_a_trusted_certificate_is_accepted(connect, tmp_path):
     context.load_cert_chain(certificate, key)
     array = np.arange(3_000_000.0).reshape(3000, 1000)
 
-    def echo(request: Received) -> bytes:
+    def echo(request):
         return answer(request.body[: len(encode_npy(array))])
 
     with serve_script([echo], close=False, context=context) as url:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.client.scripted_server import Received, answer, serve_script
+from tests.client.scripted_server import answer, serve_script
 from tests.server import encode_npy
 from wavetrim.client import DownloadCorrupted, ServiceUnreachable
 
@@ -36,7 +36,7 @@ class Content:
     digest: bytes | None = None
     ranges: list[str | None] = field(default_factory=list)
 
-    def __call__(self, request: Received) -> bytes:
+    def __call__(self, request):
         wanted = request.headers.get("range")
         etag = self.later_etag if self.ranges else self.etag
         self.ranges.append(wanted)
@@ -152,7 +152,7 @@ def test_errors_of_the_target_file_are_raised(connect, tmp_path):
     assert not Path("/dev/shm/x.npy").exists()
 
 
-def _fill(done: int, total: int | None) -> None:
+def _fill(done, total):
     raise OSError(28, "No space left on device")
 
 

@@ -13,14 +13,13 @@ import numpy as np
 import pytest
 
 from tests.changed_program import describe_constants
-from tests.client.proxy import Proxy, run_proxy
+from tests.client.proxy import run_proxy
 from tests.client.scripted_server import answer, serve_script
 from tests.command import start_command
 from tests.limit import allow
 from tests.matrices import SLOW, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer
-from wavetrim.client import AsyncClient, Client, JobStatus, WaitTimeout
+from wavetrim.client import AsyncClient, Client, WaitTimeout
 
 POST = b"POST /v1/jobs "
 PUT = b"POST /v1/matrices"
@@ -33,12 +32,10 @@ MATRIX = {"id": "m", "shape": [2, 2], "dtype": "float64", "bytes": 160}
 Call = Callable[[AsyncClient], Awaitable[Any]]
 
 
-def interrupt(
-    call: Call, server: RunningServer, line: bytes, until: Callable[[], bool], **holding: Any
-) -> None:
+def interrupt(call, server, line, until, **holding):
     """Cancel a call while its answer is held back, once `until` is true."""
 
-    async def run(url: str, proxy: Proxy) -> None:
+    async def run(url, proxy):
         async with AsyncClient(url) as client:
             task = asyncio.ensure_future(call(client))
             await asyncio.to_thread(proxy.holds.wait)
@@ -54,12 +51,12 @@ def interrupt(
         asyncio.run(run(proxy.url, proxy))
 
 
-def list_new_jobs(server: RunningServer, before: set[str]) -> list[JobStatus]:
+def list_new_jobs(server, before):
     with Client(server.url) as client:
         return [job for job in client.jobs() if job.id not in before]
 
 
-def list_matrices(server: RunningServer) -> set[str]:
+def list_matrices(server):
     with Client(server.url) as client:
         return {matrix.id for matrix in client.matrices()}
 
@@ -119,7 +116,7 @@ def test_a_wait_ends_at_its_deadline_while_the_service_is_silent(connect):
 def test_a_cancelled_submit_does_not_wait_long_for_a_silent_service(monkeypatch, caplog, operand):
     monkeypatch.setattr("wavetrim.client.wire.connection.UNDO_SECONDS", 0.1)
 
-    async def give_up(url: str) -> None:
+    async def give_up(url):
         async with AsyncClient(url) as client, asyncio.timeout(0.1):
             await client.submit(operand, operand)
 
@@ -132,7 +129,7 @@ def test_a_cancelled_submit_does_not_wait_long_for_a_silent_service(monkeypatch,
 
 
 def test_a_cancelled_upload_to_a_silent_service_ends(caplog):
-    async def give_up(url: str) -> None:
+    async def give_up(url):
         async with AsyncClient(url, timeout=None) as client, asyncio.timeout(0.1):
             await client.put(np.zeros((4000, 4000)))
 

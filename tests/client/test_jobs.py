@@ -141,7 +141,7 @@ def test_a_wait_outlasts_a_restart(connect, start_server):
     matrix = client.put(make_matrix(40, 40, "float64", 13))
     restarter: list[threading.Thread] = []
 
-    def kill_once(status: JobStatus) -> None:
+    def kill_once(status):
         if not restarter and status.state == "running":
             restarted.kill()
             restarter.append(threading.Thread(target=restarted.restart))
@@ -159,7 +159,7 @@ def test_an_error_during_a_submit_leaves_no_matrix_behind(connect, server, tmp_p
     with pytest.raises(FileNotFoundError):
         client.submit(np.eye(4), tmp_path / "missing.npy")
 
-    def fail(name: str, sent: int, total: int) -> None:
+    def fail(name, sent, total):
         if name == "b":
             raise RuntimeError("the caller's own")
 

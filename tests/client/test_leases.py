@@ -3,9 +3,7 @@
 import gc
 import os
 import signal
-from collections.abc import Iterator
 from multiprocessing import get_context
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +12,7 @@ from tests.client.proxy import run_proxy
 from tests.clients import close_client, open_client
 from tests.matrices import FLOATS, assert_product, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer, make_server_fixture, open_http
+from tests.server import make_server_fixture, open_http
 from wavetrim.client import Client, ServiceRefused
 
 MIB = 2**20
@@ -25,19 +23,19 @@ server = make_server_fixture(has_socket=True, arena_bytes=128 * MIB, arena_poiso
 
 
 @pytest.fixture
-def local(server: RunningServer, kind: str) -> Iterator[Any]:
+def local(server, kind):
     """A client over the Unix socket."""
     opened = open_client(kind, server.unix_socket)
     yield opened
     close_client(opened)
 
 
-def wait_for_leases(server: RunningServer, count: int) -> None:
+def wait_for_leases(server, count):
     """Wait until there are so many, without those of arrays that are garbage."""
     wait_until(lambda: gc.collect() >= 0 and server.read_arena("leases") == count)
 
 
-def make_there(client: Any, array: Any) -> Any:
+def make_there(client, array):
     there = client.empty(array.shape, array.dtype)
     there[...] = array
     return there

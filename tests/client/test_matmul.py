@@ -2,7 +2,6 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import pytest
@@ -143,16 +142,16 @@ def test_tasks_share_a_client_without_blocking_the_loop(unix_socket):
     matrices = [make_matrix(300, 300, "int64", seed) for seed in range(8)]
     finished = []
 
-    async def go_on() -> None:
+    async def go_on():
         await asyncio.sleep(0)  # one step of the loop: a client that waits would take none
         finished.append("the loop")
 
-    async def multiply(client: AsyncClient, a: Any) -> Any:
+    async def multiply(client, a):
         product = await client.matmul(a, a)
         finished.append("a product")
         return product
 
-    async def multiply_all() -> list[Any]:
+    async def multiply_all():
         async with AsyncClient(unix_socket) as client:
             waiting = [multiply(client, a) for a in matrices]
             return (await asyncio.gather(go_on(), *waiting))[1:]
@@ -165,7 +164,7 @@ def test_tasks_share_a_client_without_blocking_the_loop(unix_socket):
 def test_cancelling_a_task_cancels_its_product(shared_server):
     slow = make_matrix(2000, 2000, "int64", 13)
 
-    async def give_up() -> None:
+    async def give_up():
         async with AsyncClient(shared_server.url) as client:
             with shared_server.engine_stopped():
                 task = asyncio.create_task(client.matmul(slow, slow))
@@ -178,7 +177,7 @@ def test_cancelling_a_task_cancels_its_product(shared_server):
             while shared_server.read_metric(RUNNING) > 0:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
-    def count_cancelled() -> float:
+    def count_cancelled():
         return shared_server.read_metric('wavetrim_jobs_finished_total{state="cancelled"}')
 
     before = count_cancelled()

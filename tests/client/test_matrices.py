@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from typing import Any
 
 import numpy as np
 import pytest
@@ -128,10 +127,10 @@ def test_the_event_loops_functions_are_called_in_its_thread(shared_server, tmp_p
     np.save(tmp_path / "A.npy", make_matrix(1000, 700, "float64", 3))
     told: list[tuple[str, int]] = []
 
-    def note(way: str) -> Any:
+    def note(way):
         return lambda *_: told.append((way, threading.get_ident()))
 
-    async def exchange() -> None:
+    async def exchange():
         async with AsyncClient(shared_server.url) as client:
             matrix = await client.put(tmp_path / "A.npy", on_progress=note("up"))
             await client.download(matrix, tmp_path / "B.npy", on_progress=note("down"))

@@ -62,14 +62,14 @@ async def multiply() -> NDArray[Any]:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     (built,) = WheelBuilder(str(PROJECT)).build(directory=str(folder), versions=["standard"])
     return Path(built)
 
 
 @pytest.fixture(scope="module")
-def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def python(wheel, tmp_path_factory):
     """The interpreter of an environment with the wheel and all packages of this one."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, symlinks=True, with_pip=False)

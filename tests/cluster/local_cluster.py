@@ -3,7 +3,6 @@
 import os
 import secrets
 import signal
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ class LocalCluster:
         address: What `WAVETRIM_RAY_ADDRESS` is to be.
     """
 
-    def __init__(self, profile_dir: Path | None = None) -> None:
+    def __init__(self, profile_dir=None):
         from ray.cluster_utils import Cluster
 
         self._cluster = Cluster(
@@ -56,7 +55,7 @@ class LocalCluster:
         if profile_dir is not None:
             self._variables["WAVETRIM_PROFILE_DIR"] = str(profile_dir)
 
-    def add_node(self) -> Any:
+    def add_node(self):
         """A node joins."""
         node = self._cluster.add_node(
             num_cpus=1, resources={"wavetrim": 1}, object_store_memory=STORE_BYTES,
@@ -65,18 +64,18 @@ class LocalCluster:
         self.nodes.append(node)
         return node
 
-    def remove_node(self, node: Any) -> None:
+    def remove_node(self, node):
         """A node is killed, with all that runs on it."""
         self.nodes.remove(node)
         self._cluster.remove_node(node, allow_graceful=False)
 
-    def kill_head(self) -> None:
+    def kill_head(self):
         """The head's processes are killed, as when its machine is lost."""
         for processes in self._cluster.head_node.all_processes.values():
             for one in processes:
                 os.kill(one.process.pid, signal.SIGKILL)
 
-    def list_engines(self) -> list[int]:
+    def list_engines(self):
         """Process ids of the nodes' engines."""
         return [
             pid
@@ -85,12 +84,12 @@ class LocalCluster:
             if _read_title(pid).startswith("ray::NodeEngine")
         ]
 
-    def close(self) -> None:
+    def close(self):
         """End all of it."""
         self._cluster.shutdown()
 
 
-def _read_title(pid: int) -> str:
+def _read_title(pid):
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
     except OSError:
@@ -98,7 +97,7 @@ def _read_title(pid: int) -> str:
 
 
 @contextmanager
-def start_cluster(nodes: int, *, profile_dir: Path | None = None) -> Iterator[LocalCluster]:
+def start_cluster(nodes, *, profile_dir=None):
     """A cluster that is closed at the end; until then its token is in the environment."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ENVIRONMENT.items():

@@ -13,7 +13,7 @@ from wavetrim.client import Client
 ROWS = 1000
 
 
-def list_busy(server: RunningServer) -> set[str]:
+def list_busy(server):
     lanes = server.client.get("/v1/devices").json()["lanes"]
     return {lane["device"] for lane in lanes if lane["busy_seconds"]}
 

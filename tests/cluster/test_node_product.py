@@ -6,25 +6,20 @@ happens between two steps. The node, its engine and the products are real.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.cluster.local_cluster import ENVIRONMENT
-from tests.matrices import Array, make_matrix
+from tests.matrices import make_matrix
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.errors import ExecutionCancelled, NodeLost
 from wavetrim.scheduler.execution.rows import Hooks
 from wavetrim.scheduler.planning.placing import Network
 from wavetrim.scheduler.product import EngineProduct
-
-if TYPE_CHECKING:
-    from wavetrim.scheduler.cluster.membership import NodeHandle
 
 SIZE = 90
 STORE_BYTES = 2**16
@@ -34,14 +29,14 @@ STORE_BYTES = 2**16
 class Call:
     """One method of an actor."""
 
-    def __init__(self, actor: "Actor", name: str) -> None:
+    def __init__(self, actor, name):
         self._actor = actor
         self._name = name
 
-    def options(self, **_: Any) -> "Call":
+    def options(self, **_):
         return self
 
-    def remote(self, *arguments: Any) -> Any:
+    def remote(self, *arguments):
         self._actor.calls.append((self._name, *arguments))
         return getattr(self._actor.engine, self._name)(*arguments)
 
@@ -55,22 +50,22 @@ class Actor:
         waits: Whether an answer that is waited for is not there yet.
     """
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine):
         self.engine = engine
         self.calls: list[tuple[Any, ...]] = []
         self.waits = False
 
-    def __getattr__(self, name: str) -> Call:
+    def __getattr__(self, name):
         return Call(self, name)
 
-    def wait(self, objects: Sequence[Any], *, timeout: float) -> tuple[Sequence[Any], ...]:
+    def wait(self, objects, *, timeout):
         """As `ray.wait`."""
         del timeout
         return ((), objects) if self.waits else (objects, ())
 
 
 @pytest.fixture
-def actor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kernel_cache: Path) -> Actor:
+def actor(monkeypatch, tmp_path, kernel_cache):
     """The engine of a node without a GPU, in place of Ray's actor."""
     variables = {
         "WAVETRIM_DEVICES": "none", "WAVETRIM_CPU_THREADS": "1",
@@ -90,7 +85,7 @@ def actor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kernel_cache: Path) -
 
 
 @pytest.fixture
-def node(actor: Actor) -> "NodeHandle":
+def node(actor):
     from wavetrim.scheduler.cluster.membership import NodeHandle
     from wavetrim.scheduler.cluster.node_operands import NodeOperands
 
@@ -101,15 +96,7 @@ def node(actor: Actor) -> "NodeHandle":
 A, B = make_matrix(SIZE, SIZE, "float32", seed=1), make_matrix(SIZE, SIZE, "float32", seed=2)
 
 
-def multiply(
-    node: "NodeHandle",
-    out: Array,
-    *,
-    job: str,
-    b_key: str | None = None,
-    cancelled: Any,
-    stall_seconds: float = 600,
-) -> dict[str, Any]:
+def multiply(node, out, *, job, b_key=None, cancelled, stall_seconds=600):
     """Compute out ← A·B at a node; its final message."""
     from wavetrim.scheduler.cluster.product import NodeProduct
 
@@ -137,7 +124,7 @@ def test_a_b_that_two_products_find_gone_is_sent_once_more(actor, node):
     actor.engine.forget("kept")  # as if the engine had started again
     found, sent = threading.Event(), threading.Event()
 
-    def wait_for_other() -> bool:
+    def wait_for_other():
         found.set()
         sent.wait()
         return False
@@ -159,7 +146,7 @@ def test_a_b_that_two_products_find_gone_is_sent_once_more(actor, node):
 
 
 @contextmanager
-def sending_b(node: "NodeHandle") -> Iterator[None]:
+def sending_b(node):
     """Another product sends B, and still uses it."""
     with node.operands.use("kept", B.nbytes, keep=True) as resident, resident.sending:
         yield
@@ -170,7 +157,7 @@ def test_a_product_that_waits_for_b_too_long_gives_the_node_up(node, monkeypatch
 
     killed: list[tuple[Any, bool]] = []
 
-    def kill(actor: Any, *, no_restart: bool) -> None:
+    def kill(actor, *, no_restart):
         killed.append((actor, no_restart))
 
     monkeypatch.setattr(ray, "kill", kill)

@@ -5,23 +5,21 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.cluster.local_cluster import LocalCluster, start_cluster
+from tests.cluster.local_cluster import start_cluster
 from tests.command import invoke_command
-from tests.matrices import FLOATS, Array, assert_product, make_matrix
+from tests.matrices import FLOATS, assert_product, make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer
-from wavetrim.client import Client, Job, Matrix
+from wavetrim.client import Client
 from wavetrim.scheduler.profile.store import find_profile, read_key, store_profile
 
 pytestmark = pytest.mark.slow
@@ -44,14 +42,14 @@ KILLS = int(os.environ.get("WAVETRIM_NODE_KILLS", "3"))
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def cluster(tmp_path_factory):
     profiles = tmp_path_factory.mktemp("profiles")
     store_profile_of(profiles, gflops=NODE_GFLOPS)
     with start_cluster(NODES, profile_dir=profiles) as cluster:
         yield cluster
 
 
-def store_profile_of(folder: Path, *, gflops: float) -> None:
+def store_profile_of(folder, *, gflops):
     """A calibration by which the CPU is slow, so that several nodes are asked to compute.
 
     All of them are on one machine: by what is measured the way to a node may not pay on a busy one.
@@ -71,7 +69,7 @@ def store_profile_of(folder: Path, *, gflops: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def server(cluster, tmp_path_factory):
     folder = tmp_path_factory.mktemp("head") / "data"
     store_profile_of(folder / "profiles", gflops=HEAD_GFLOPS)
     with RunningServer(folder, ray_address=cluster.address, stall_seconds=5) as server:
@@ -80,21 +78,21 @@ def server(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture
-def client(server: RunningServer) -> Iterator[Client]:
+def client(server):
     with Client(server.url) as client:
         yield client
 
 
-def list_nodes(server: RunningServer) -> list[dict[str, Any]]:
+def list_nodes(server):
     nodes: list[dict[str, Any]] = server.client.get("/v1/devices").json()["nodes"]
     return nodes
 
 
-def wait_for_nodes(server: RunningServer, count: int) -> None:
+def wait_for_nodes(server, count):
     wait_until(lambda: len(list_nodes(server)) == count, 60)
 
 
-def assert_soon(server: RunningServer, happens: Callable[[], bool]) -> None:
+def assert_soon(server, happens):
     """Assert what holds while no node is lost: a machine that stalls may lose one, to return."""
     for _ in range(TRIES):
         wait_for_nodes(server, NODES)
@@ -104,12 +102,12 @@ def assert_soon(server: RunningServer, happens: Callable[[], bool]) -> None:
     raise AssertionError(f"not seen in {TRIES} tries; of nodes:\n" + "\n".join(losses[-20:]))
 
 
-def multiply_exactly(a: Array, b: Array) -> Array:
+def multiply_exactly(a, b):
     """The product of integers by NumPy's BLAS: quick, and exact, as float64 holds the sums."""
     return a.astype(np.float64) @ b.astype(np.float64)
 
 
-def find_nodes(jobs: Sequence[Job]) -> set[str | None]:
+def find_nodes(jobs):
     """The nodes that computed jobs; None for the service's machine."""
     plans = [job.wait().plan or {} for job in jobs]
     return {None if plan["node"] is None else plan["node"]["id"] for plan in plans}
@@ -143,7 +141,7 @@ def test_whole_jobs_go_to_the_engine_that_ends_them_first(server, client):
     # Slow, as BLAS has no integers: the first job goes on while the others are posted.
     a = client.put(make_matrix(1000, 1000, "int64", seed=1))
 
-    def go_to_several() -> bool:
+    def go_to_several():
         return len(find_nodes([client.submit(a, a) for _ in range(2 * NODES)]) - {None}) > 1
 
     assert_soon(server, go_to_several)
@@ -162,12 +160,12 @@ def test_a_plan_names_the_node_and_counts_all_rows(client):
 def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(cluster, server, client):
     a = make_matrix(600, 700, "int64", seed=1)
 
-    def multiply(stored: Matrix, expected: Array) -> None:
+    def multiply(stored, expected):
         job = client.submit(a, stored)
         job.wait()
         assert np.array_equal(job.result(), expected)
 
-    def is_kept(stored: Matrix, expected: Array) -> bool:
+    def is_kept(stored, expected):
         for _ in range(2):
             multiply(stored, expected)
         return any(stored.id in node["resident"] for node in list_nodes(server))
@@ -184,8 +182,8 @@ def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(cluster, s
     wait_for_nodes(server, NODES)
 
 
-def kill_an_engine(cluster: LocalCluster, rng: random.Random) -> None:
-    def kill() -> bool:
+def kill_an_engine(cluster, rng):
+    def kill():
         engines = cluster.list_engines()
         if engines:
             os.kill(rng.choice(engines), signal.SIGKILL)
@@ -200,7 +198,7 @@ def test_engines_killed_in_the_middle_cost_no_product(cluster, server, client):
     operands = [make_matrix(n, n, "float32", seed=n) for n in (300, 900, 1300)]
     expected = [a @ a for a in operands]
 
-    def multiply(index: int) -> int:
+    def multiply(index):
         count = 0
         with Client(server.url) as mine:
             while not stop.is_set():
@@ -237,7 +235,7 @@ def test_a_node_that_hangs_is_given_up_after_its_deadline(cluster, server, clien
 
 
 @contextmanager
-def computing(client: Client) -> Iterator[None]:
+def computing(client):
     """A product that was planned just now and takes a second: right, whatever the block does."""
     a, b = make_matrix(ROWS, 600, "int64", seed=1), make_matrix(600, 1000, "int64", seed=2)
     job = client.submit(a, b)

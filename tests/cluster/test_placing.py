@@ -39,7 +39,7 @@ def test_a_node_pays_for_the_network_and_for_what_it_did_not_promise():
 
 
 def test_blocks_are_one_answer():
-    def event(rows: int, **verification: object) -> dict[str, object]:
+    def event(rows, **verification):
         checked = {
             "passed": True, "max_error": rows / 10, "tolerance": 1.0, "elements_checked": rows,
             "elements_compared": 1, "detectable_change": rows, "caught_probability": 1 / rows,

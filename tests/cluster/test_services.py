@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from tests.matrices import make_matrix
-from tests.server import RunningServer
 from wavetrim.client import Client
 
 
@@ -13,7 +12,7 @@ def test_two_services_on_one_postgresql_do_not_get_in_each_others_way(start_serv
     servers = [start_server(database_url=postgres.create_database()) for _ in range(2)]
     a = make_matrix(90, 90, "float64", seed=1)
 
-    def use(server: RunningServer) -> list[str]:
+    def use(server):
         with Client(server.url) as client:
             stored = client.put(a)
             jobs = [client.submit(stored, stored) for _ in range(20)]

@@ -85,7 +85,7 @@ def test_a_service_asks_for_an_address_with_a_port_that_exists(tmp_path):
 def test_a_machine_is_measured_once_before_it_joins(tmp_path):
     """There is no head at the address, so Ray's own command is ended when it has begun."""
 
-    def join() -> str:
+    def join():
         with start_command(
             "node", "--address", "127.0.0.1:9", "--calibrate", folder=tmp_path,
             RAY_AUTH_TOKEN="x" * 32, WAVETRIM_CPU_THREADS="1", PYTHONUNBUFFERED="1",

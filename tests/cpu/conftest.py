@@ -1,14 +1,10 @@
 """What tests of the CPU pool share."""
 
-from collections.abc import Callable, Iterator
-
 import pytest
-
-from wavetrim.cpu.gemm import CpuPool
 
 
 @pytest.fixture(scope="module")
-def pool(open_pool: Callable[[int], CpuPool]) -> Iterator[CpuPool]:
+def pool(open_pool):
     """A pool of four threads for a module's tests."""
     with open_pool(4) as pool:
         yield pool

@@ -25,7 +25,7 @@ def test_beside_other_processes_a_pool_is_crowded_until_they_have_ended(kernel_c
     c = np.empty_like(a)
     with CpuPool(CORES, cache_dir=kernel_cache, lends_blas=lends_blas) as pool:
 
-        def multiply_until(crowded: bool) -> None:
+        def multiply_until(crowded):
             until = time.monotonic() + allow(60)
             while pool.is_crowded != crowded:
                 assert time.monotonic() < until, f"crowded is {pool.is_crowded}"
@@ -47,7 +47,7 @@ def test_products_of_numpy_are_crowded_by_other_processes_and_not_by_their_own_t
     numpy, matrix = NumpyProducts(usable_cores()), np.ones((900, 900), np.float32)
     result = np.empty_like(matrix)
 
-    def count_crowded(products: int) -> int:
+    def count_crowded(products):
         crowded = 0
         for _ in range(products):
             result.fill(np.nan)

@@ -65,7 +65,7 @@ def test_the_largest_short_integers_stay_exact_over_a_long_k(pool, dtype):
     assert int(c[0, 0]) % 65536 == int(a[0, 0]) * int(b[0, 0]) * 70_001 % 65536
 
 
-def arrange(matrix: Matrix, layout: str) -> tuple[Matrix, Matrix]:
+def arrange(matrix, layout):
     """A view with the values of a matrix in a layout, and all of its memory, 7 elsewhere."""
     if "columns" in layout:
         view, whole = arrange(matrix.T, layout.replace("columns", "rows"))
@@ -178,7 +178,7 @@ def test_a_product_needs_no_temporary_as_large_as_c(open_pool, dtype, alpha, bet
 def test_an_error_in_a_worker_reaches_the_caller(pool):
     # The subclass fails as a block may in a worker, on a failing disk for instance.
     class Unreadable(np.ndarray):
-        def __array_ufunc__(self, *inputs: object, **options: object) -> object:
+        def __array_ufunc__(self, *inputs, **options):
             raise OSError("this block cannot be read")
 
     a, b, c = (np.ones(shape, "int64") for shape in ((512, 64), (64, 512), (512, 512)))

@@ -2,8 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ OpenPool = Callable[[int], CpuPool]
 
 
 @pytest.fixture(scope="module")
-def pools(kernel_cache: Path) -> Iterator[dict[int, CpuPool]]:
+def pools(kernel_cache):
     opened = {threads: CpuPool(threads, cache_dir=kernel_cache) for threads in (1, 2, 4)}
     for pool in opened.values():
         assert pool.prepare()
@@ -50,7 +49,7 @@ def test_an_error_in_the_progress_callback_stops_the_other_blocks(pool):
     a = np.ones((2048, 1024))
     c = np.zeros((2048, 2048))
 
-    def fail(rows: float) -> None:
+    def fail(rows):
         raise LookupError("the caller's own error")
 
     with pytest.raises(LookupError, match="own error"):
@@ -76,7 +75,7 @@ def test_final_rows_are_not_written_again(pools, shape, dtype, beta, threads):
         c[:] = np.nan
     counts = []
 
-    def check(final: Sequence[range]) -> None:
+    def check(final):
         counts.append(sum(map(len, final)))
         for rows in final:
             part = slice(rows.start, rows.stop)

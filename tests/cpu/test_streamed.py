@@ -1,8 +1,5 @@
 """A C that no cache holds is written past the caches, and is the same product."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -22,7 +19,7 @@ CACHE_BYTES = 1 << 16
 
 
 @pytest.fixture(scope="module")
-def small_cache_pool(kernel_cache: Path) -> Iterator[CpuPool]:
+def small_cache_pool(kernel_cache):
     """A pool in C that takes the largest cache for smaller than any C here."""
     with pytest.MonkeyPatch.context() as patch, CpuPool(3, cache_dir=kernel_cache) as pool:
         patch.setattr(native_team, "find_largest_cache_bytes", lambda: CACHE_BYTES)

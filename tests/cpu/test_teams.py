@@ -21,7 +21,7 @@ def test_several_callers_share_a_pool(open_pool):
     rng = np.random.default_rng(1)
     start = threading.Barrier(5)
 
-    def call_often(index: int) -> None:
+    def call_often(index):
         start.wait()
         for turn in range(12):
             m, n, k = 40 * index + 7, 300 + turn, 1 + 900 // (index + 1)

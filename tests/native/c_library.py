@@ -2,33 +2,32 @@
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from wavetrim.native.library import FLAGS
 
 
-def build_library(source: Path) -> Path:
+def build_library(source):
     """A shared library beside its source."""
     library = source.with_suffix(".so")
     compile_c(library, source, "-Wall", "-Werror", "-O1", "-shared", "-fPIC")
     return library
 
 
-def compile_c(target: Path, *arguments: Path | str) -> None:
+def compile_c(target, *arguments):
     """Call the C compiler."""
     command = ["cc", *arguments, "-o", target]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def list_flags(sanitizer: str) -> tuple[str, ...]:
+def list_flags(sanitizer):
     """Compiler flags of our C under a sanitizer, such as "thread"."""
     return (*FLAGS, "-g", f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all")
 
 
-def skip_without(sanitizer: str, folder: Path) -> None:
+def skip_without(sanitizer, folder):
     """Skip where the compiler has no library of this sanitizer."""
     empty = folder / "empty.c"
     empty.write_text("int main(void) { return 0; }\n")
@@ -38,7 +37,7 @@ def skip_without(sanitizer: str, folder: Path) -> None:
         pytest.skip(f"the C compiler has no -fsanitize={sanitizer}")
 
 
-def run_sanitized(sanitizer: str, folder: Path, *arguments: Path | str) -> None:
+def run_sanitized(sanitizer, folder, *arguments):
     """Compile a program under a sanitizer into a folder, and run it with the libraries there."""
     program = folder / "program"
     compile_c(program, *list_flags(sanitizer), *arguments)

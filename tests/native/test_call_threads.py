@@ -13,7 +13,7 @@ def test_closing_waits_for_submitted_calls_and_ends_the_threads():
     threads = CallThreads(1, "closing")
     begun, go_on = threading.Event(), threading.Event()
 
-    def wait() -> None:
+    def wait():
         begun.set()
         go_on.wait(30)
 
@@ -39,7 +39,7 @@ def test_an_idle_thread_holds_nothing_of_its_last_call():
     class Array:
         pass
 
-    def fail(array: Array) -> None:
+    def fail(array):
         raise ValueError(array)
 
     for use in (lambda array: array, fail):

@@ -14,17 +14,17 @@ from wavetrim.native.pool import ThreadPool
 
 
 @pytest.fixture
-def pool(kernel_cache: Path) -> ThreadPool:
+def pool(kernel_cache):
     library = load_library(CPU_LIBRARY, kernel_cache)
     assert library is not None, "there is no C compiler"
     return ThreadPool(library, 2, settles=True)
 
 
-def count_threads() -> int:
+def count_threads():
     return len(list(Path("/proc/self/task").iterdir()))
 
 
-def await_threads(count: int) -> None:
+def await_threads(count):
     """Wait for a number of threads: joined ones are still listed for a moment."""
     until = time.monotonic() + 10
     while count_threads() != count and time.monotonic() < until:

@@ -12,7 +12,7 @@ SOURCE = Path(tuned.__file__).read_text(encoding="utf-8")
 ORIGIN = re.compile(r"(?P<unit>[^;]+); (chosen|(?P<machine>[^;]+); (?P<commit>[0-9a-f]{7}))")
 
 
-def list_numbers() -> dict[str, str]:
+def list_numbers():
     """Each number with the comment on its line."""
     lines = SOURCE.splitlines()
     assigned = [node for node in ast.parse(SOURCE).body if isinstance(node, ast.AnnAssign)]

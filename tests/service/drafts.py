@@ -1,50 +1,33 @@
 """Matrices that tests store without a service: drafts in mapped files, as with a full arena."""
 
 import asyncio
-from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from sqlalchemy import Engine
 
-from tests.matrices import Array
-from wavetrim.service.storage.database.shared_commits import Change
-from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.matrices import MatrixStore
-from wavetrim.service.storage.matrices.matrix import Matrix
 
 T = TypeVar("T")
 
 
-def open_store(database: Engine, folder: Path, **limits: int) -> MatrixStore:
+def open_store(database, folder, **limits):
     """A store in a folder's `matrices`, with room for all, unless its limits say otherwise."""
     room = {"max_matrix_bytes": 2**40, "max_storage_bytes": 2**40, **limits}
     return MatrixStore(database, folder / "matrices", **room)
 
 
-def begin_draft(
-    store: MatrixStore, rows: int, columns: int, dtype: str = "float32", *, owner: str = ""
-) -> Draft:
+def begin_draft(store, rows, columns, dtype="float32", *, owner=""):
     """A draft of zeros."""
     return run(store.drafts.begin(store.drafts.describe(rows, columns, dtype, owner=owner)))
 
 
-def keep_matrix(
-    store: MatrixStore,
-    rows: int,
-    columns: int,
-    dtype: str = "float32",
-    *,
-    owner: str = "",
-    settle: Change[None] | None = None,
-) -> Matrix:
+def keep_matrix(store, rows, columns, dtype="float32", *, owner="", settle=None):
     """Store a matrix of zeros."""
     return run(begin_draft(store, rows, columns, dtype, owner=owner).publish(settle=settle))
 
 
-def keep_array(store: MatrixStore, array: Array) -> Matrix:
+def keep_array(store, array):
     """Store an array."""
     draft = begin_draft(store, *array.shape, str(array.dtype))
     elements = np.frombuffer(draft.view, array.dtype, offset=draft.matrix.offset_bytes)
@@ -53,7 +36,7 @@ def keep_array(store: MatrixStore, array: Array) -> Matrix:
     return run(draft.publish())
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
+def run(work):
     """Run in a thread of its own: the caller's may have an event loop that runs."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()

@@ -1,10 +1,7 @@
 """The parts of a service without its HTTP side."""
 
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from sqlalchemy import Engine as Database
@@ -14,10 +11,8 @@ from tests.matrices import Array, make_matrix
 from tests.service.drafts import keep_array
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.fleet import Fleet
-from wavetrim.service.engine.supervisor import Watch
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.inline import InlineProducts
-from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.live import LiveJobs
 from wavetrim.service.jobs.plans import Plans
@@ -45,32 +40,32 @@ class Parts:
     products: Products
     dispatcher: Dispatcher
 
-    async def submit(self, asked: JobRequest, key: str | None = None) -> tuple[Job, bool]:
+    async def submit(self, asked, key=None):
         """Post one job; returns it, and whether this call made it."""
         (job,), created = await self.dispatcher.submit_all([asked], key)
         return job, created
 
-    def store(self, array: Array) -> str:
+    def store(self, array):
         """Publish an array as a matrix; returns its id."""
         return keep_array(self.matrices, array).id
 
-    def load(self, matrix_id: str | None) -> Array:
+    def load(self, matrix_id):
         """The elements of a matrix."""
         assert matrix_id is not None
         loaded: Array = np.load(self.matrices.get(matrix_id).path)
         return loaded
 
-    def store_slow_operand(self, size: int = 1600) -> str:
+    def store_slow_operand(self, size=1600):
         """A matrix whose square takes seconds (about 3 at 1600): int64 has no fast product."""
         return self.store(make_matrix(size, size, "int64", seed=1))
 
 
-def ask(a: str, b: str, **options: Any) -> JobRequest:
+def ask(a, b, **options):
     """A request for a product."""
     return JobRequest(a=a, b=b, **options)
 
 
-def make_parts(folder: Path, *, watch: Watch | None = None, **settings: Any) -> Parts:
+def make_parts(folder, *, watch=None, **settings):
     """Parts that are not started yet."""
     chosen = Settings(**{"data_dir": folder} | SHARED_SETTINGS | settings)
     database = open_database(chosen.database)
@@ -101,9 +96,7 @@ def make_parts(folder: Path, *, watch: Watch | None = None, **settings: Any) -> 
 
 
 @asynccontextmanager
-async def running_parts(
-    folder: Path, *, watch: Watch | None = None, **settings: Any
-) -> AsyncIterator[Parts]:
+async def running_parts(folder, *, watch=None, **settings):
     """Parts that run, as the service starts and stops them."""
     parts = make_parts(folder, watch=watch, **settings)
     parts.matrices.sweep()

@@ -3,21 +3,20 @@
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy, open_http
+from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
 
 JSON = {"Content-Type": "application/json"}
 CODINGS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate": zlib.compress}
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compressed")
     settings = {"unix_socket": folder / "socket"}
     with RunningServer(folder / "data", **settings) as running:
@@ -26,7 +25,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.mark.parametrize("coding", CODINGS)
 @pytest.mark.parametrize("size", [3, 400])
-def test_matrices_are_taken_compressed(server: RunningServer, coding: str, size: int) -> None:
+def test_matrices_are_taken_compressed(server, coding, size):
     matrix = np.random.default_rng(0).integers(0, 9, (size, size)).astype("float64")
     content, headers = CODINGS[coding](encode_npy(matrix)), {**NPY, "Content-Encoding": coding}
     for query in ("", "?storage=memory"):
@@ -49,9 +48,7 @@ def test_matrices_are_taken_compressed(server: RunningServer, coding: str, size:
         ("/v2/models/matmul/infer", {"inputs": []}, 422),
     ],
 )
-def test_documents_are_taken_compressed(
-    server: RunningServer, coding: str, path: str, document: dict[str, Any], status: int
-) -> None:
+def test_documents_are_taken_compressed(server, coding, path, document, status):
     content = CODINGS[coding](json.dumps(document).encode())
     with open_http(Path(server.settings["unix_socket"])) as client:
         plain = client.post(path, json=document)
@@ -60,7 +57,7 @@ def test_documents_are_taken_compressed(
     assert answer.json().keys() == plain.json().keys()
 
 
-def test_what_follows_or_lacks_in_a_compressed_body_is_refused(server: RunningServer) -> None:
+def test_what_follows_or_lacks_in_a_compressed_body_is_refused(server):
     content = encode_npy(np.eye(50))
     packed = gzip.compress(content)
     cases = [(packed[:-3], 400), (packed + b"1", 400), (gzip.compress(content + b"1"), 400)]
@@ -72,9 +69,7 @@ def test_what_follows_or_lacks_in_a_compressed_body_is_refused(server: RunningSe
         assert answer.status_code == status, answer.text
 
 
-def test_pages_of_the_origins_in_the_settings_may_call(
-    server: RunningServer, start_server: Start
-) -> None:
+def test_pages_of_the_origins_in_the_settings_may_call(server, start_server):
     origin = "https://lab.example"
     asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
     asked["Access-Control-Request-Headers"] = "authorization,content-type"

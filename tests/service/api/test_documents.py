@@ -1,11 +1,9 @@
 """What a caller's document costs is bounded by its structure, and one parser reads them all."""
 
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 import httpx
 import pytest
@@ -20,14 +18,14 @@ ONE = '{"name": "B", "datatype": "FP32", "shape": [1, 1], "data": [1]}'
 
 
 @pytest.fixture(scope="module")
-def local_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def local_server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("documents")
     settings = {"unix_socket": folder / "socket"}
     with RunningServer(folder / "data", **settings) as running:
         yield running
 
 
-def worst_latency(server: RunningServer, work: Callable[[], Any]) -> float:
+def worst_latency(server, work):
     """The longest answer of /healthz/live while something is done, in seconds."""
     ended, worst = Event(), 0.0
     with ThreadPoolExecutor(1) as pool, open_http(server.url) as client:
@@ -40,11 +38,11 @@ def worst_latency(server: RunningServer, work: Callable[[], Any]) -> float:
     return worst
 
 
-def repeat(text: str, count: int) -> str:
+def repeat(text, count):
     return ",".join([text] * count)
 
 
-def write(form: str, *parts: str) -> str:
+def write(form, *parts):
     """A document with parts in place of its tildes."""
     for part in parts:
         form = form.replace("~", part, 1)
@@ -73,13 +71,11 @@ HOSTILE = {
 
 @pytest.mark.serial
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_documents_structure_costs_neither_memory_nor_the_other_callers_time(
-    local_server: RunningServer, kind: str
-) -> None:
+def test_a_documents_structure_costs_neither_memory_nor_the_other_callers_time(local_server, kind):
     document = write(*HOSTILE[kind])
     answers: list[httpx.Response] = []
 
-    def send() -> None:
+    def send():
         answers.append(local_server.client.post(INFER, content=document.encode(), headers=JSON))
 
     with watch_growth(local_server.process.pid) as growth:
@@ -90,15 +86,15 @@ def test_a_documents_structure_costs_neither_memory_nor_the_other_callers_time(
 
 
 @pytest.mark.serial
-def test_32_callers_who_ask_for_plans_leave_the_service_live(local_server: RunningServer) -> None:
-    def ask(number: int) -> None:
+def test_32_callers_who_ask_for_plans_leave_the_service_live(local_server):
+    def ask(number):
         with open_http(local_server.url) as client:
             for i in range(2):
                 m = 16384 + 64 * number + 2048 * i
                 path = f"/v1/plan?m={m}&n=16384&k=16384&device=H200"
                 assert client.get(path).status_code == 200
 
-    def ask_all() -> None:
+    def ask_all():
         with ThreadPoolExecutor(32) as pool:
             list(pool.map(ask, range(32)))
 
@@ -116,9 +112,7 @@ def test_32_callers_who_ask_for_plans_leave_the_service_live(local_server: Runni
         ("/v1/jobs", '{"a": "x", "b": "y", "x": {"y": "}\\"{", ~}}'),
     ],
 )
-def test_equal_names_in_an_object_are_refused_by_every_route(
-    local_server: RunningServer, path: str, document: str, name: str
-) -> None:
+def test_equal_names_in_an_object_are_refused_by_every_route(local_server, path, document, name):
     content = write(document, f'"alpha": 2, "{name}": 3')
     socket = Path(local_server.settings["unix_socket"])
     with open_http(socket) as client:
@@ -129,8 +123,6 @@ def test_equal_names_in_an_object_are_refused_by_every_route(
     assert problem["limit"].startswith("given once")
 
 
-def test_a_query_of_more_than_100_fields_is_refused_before_it_is_read(
-    local_server: RunningServer,
-) -> None:
+def test_a_query_of_more_than_100_fields_is_refused_before_it_is_read(local_server):
     answer = local_server.client.get("/v1/plan?" + "a=1&" * 15_000)
     assert (answer.status_code, answer.json()["field"]) == (422, "query fields")

@@ -5,16 +5,12 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.environment import ROOT
-from tests.server import RunningServer, decode_npy, encode_npy
+from tests.server import decode_npy, encode_npy
 
 pytestmark = pytest.mark.needs("generators")
 
@@ -26,7 +22,7 @@ ENVIRONMENT = {
 }
 
 
-def run(*command: str | Path, folder: Path) -> str:
+def run(*command, folder):
     """What a generator says."""
     assert (GENERATORS / ".made").exists(), "run `make generators` once"
     ended = subprocess.run(
@@ -38,7 +34,7 @@ def run(*command: str | Path, folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def document(server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def document(server, tmp_path_factory):
     """The document, as the service sends it."""
     file = tmp_path_factory.mktemp("generated") / "openapi.json"
     file.write_text(server.client.get("/openapi.json").text, encoding="utf-8")
@@ -46,7 +42,7 @@ def document(server: RunningServer, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="module")
-def generated(document: Path) -> Iterator[str]:
+def generated(document):
     """The name of the package that openapi-python-client has made."""
     said = run(
         "openapi-python-client", "generate", "--path", document.name, "--meta", "none",
@@ -58,13 +54,11 @@ def generated(document: Path) -> Iterator[str]:
     sys.path.remove(str(document.parent))
 
 
-def find(name: str) -> ModuleType:
+def find(name):
     return importlib.import_module(f"generated_client.{name}")
 
 
-def test_every_operation_is_generated_under_its_id(
-    server: RunningServer, document: Path, generated: str
-) -> None:
+def test_every_operation_is_generated_under_its_id(server, document, generated):
     paths = server.client.get("/openapi.json").json()["paths"]
     ids = {one["operationId"] for path in paths.values() for one in path.values()}
     assert {"matmul", "create_job", "get_matrix_data", "get_plan"} <= ids
@@ -76,18 +70,18 @@ def test_every_operation_is_generated_under_its_id(
     assert made == ids
 
 
-def test_the_generated_python_client_multiplies(server: RunningServer, generated: str) -> None:
+def test_the_generated_python_client_multiplies(server, generated):
     with find("client").Client(base_url=server.url) as client:
         multiply_by(client)
 
 
-def multiply_by(client: Any) -> None:
+def multiply_by(client):
     """Calls what a caller needs: a product in one call, and one as a job."""
     file = find("types").File
     a = np.arange(12.0).reshape(3, 4)
     b = np.arange(8.0).reshape(4, 2)
 
-    def send(array: Any) -> Any:
+    def send(array):
         return file(payload=io.BytesIO(encode_npy(array)))
 
     both = file(payload=io.BytesIO(encode_npy(a) + encode_npy(b)))
@@ -116,7 +110,7 @@ def multiply_by(client: Any) -> None:
     assert (refused.status, refused.field) == (400, "body")
 
 
-def test_the_generated_types_of_typescript_are_whole(document: Path) -> None:
+def test_the_generated_types_of_typescript_are_whole(document):
     said = run(
         GENERATORS / "node_modules/.bin/openapi-typescript", document.name, "--output", "api.d.ts",
         folder=document.parent,

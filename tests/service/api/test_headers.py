@@ -1,11 +1,8 @@
 """Every header that is sent is described, and a .npy file has the media type that was asked for."""
 
-from typing import Any
-
-import httpx
 import numpy as np
 
-from tests.server import NPY, RunningServer, encode_npy
+from tests.server import NPY, encode_npy
 
 FRAMING = {"connection", "content-length", "content-type", "date", "transfer-encoding"}
 """What HTTP itself is about, which OpenAPI leaves out."""
@@ -13,11 +10,11 @@ FRAMING = {"connection", "content-length", "content-type", "date", "transfer-enc
 EYE = np.eye(4)
 
 
-def send_all(server: RunningServer) -> list[tuple[str, httpx.Response]]:
+def send_all(server):
     """Answers of many kinds, each with the path that the document has for it."""
     client, found = server.client, []
 
-    def ask(method: str, path: str, named: str = "", **more: Any) -> httpx.Response:
+    def ask(method, path, named="", **more):
         answer = client.request(method, path, **more)
         found.append((named or path.partition("?")[0], answer))
         return answer
@@ -52,7 +49,7 @@ def send_all(server: RunningServer) -> list[tuple[str, httpx.Response]]:
     return found
 
 
-def test_every_header_of_an_answer_is_described(shared_server: RunningServer) -> None:
+def test_every_header_of_an_answer_is_described(shared_server):
     paths = shared_server.client.get("/openapi.json").json()["paths"]
     answers = send_all(shared_server)
     statuses = {answer.status_code for _, answer in answers}
@@ -65,7 +62,7 @@ def test_every_header_of_an_answer_is_described(shared_server: RunningServer) ->
         assert sent <= {name.lower() for name in described}, (path, answer.status_code)
 
 
-def test_a_file_comes_in_the_media_type_that_is_asked_for(shared_server: RunningServer) -> None:
+def test_a_file_comes_in_the_media_type_that_is_asked_for(shared_server):
     path = f"/v1/matrices/{shared_server.upload(EYE)}/data"
     both = encode_npy(EYE) * 2
     for accept, sent in (
@@ -79,7 +76,7 @@ def test_a_file_comes_in_the_media_type_that_is_asked_for(shared_server: Running
         assert product.headers["content-type"] == sent
 
 
-def test_unknown_query_fields_are_refused_with_the_known_ones(shared_server: RunningServer) -> None:
+def test_unknown_query_fields_are_refused_with_the_known_ones(shared_server):
     name = shared_server.upload(EYE)
     for path, known in (
         ("/v1/plan?m=1&n=1&k=1&dtyp=int8", "m, n, k, dtype, "),
@@ -100,7 +97,7 @@ def test_unknown_query_fields_are_refused_with_the_known_ones(shared_server: Run
     assert "alpha, beta, verify, dtype" in refused.json()["limit"]
 
 
-def test_a_query_field_that_is_given_twice_is_refused(shared_server: RunningServer) -> None:
+def test_a_query_field_that_is_given_twice_is_refused(shared_server):
     client = shared_server.client
     for refused in (
         client.get("/v1/plan?m=1&n=1&k=1&m=2"),

@@ -6,19 +6,18 @@ import numpy as np
 import pytest
 
 from tests.processes import wait_until
-from tests.server import RunningServer, Start
 from wavetrim.service.api.machine.metrics import show_residents
 from wavetrim.service.telemetry.metrics import Metrics
 
 COUNTS = ("limit_bytes", "size_bytes", "operands", "uses", "fetches", "evictions")
 
 
-def find_residents(server: RunningServer) -> list[dict[str, Any]]:
+def find_residents(server):
     found: list[dict[str, Any]] = server.client.get("/v1/devices").json()["residents"]
     return found
 
 
-def test_without_a_gpu_nothing_stays_and_jobs_of_one_b_are_right(server: RunningServer) -> None:
+def test_without_a_gpu_nothing_stays_and_jobs_of_one_b_are_right(server):
     draw = np.random.default_rng(1)
     a, b = (draw.integers(-3, 4, shape).astype("float32") for shape in ((8, 300), (300, 200)))
     ids = [server.upload(one) for one in (a, b)]
@@ -30,7 +29,7 @@ def test_without_a_gpu_nothing_stays_and_jobs_of_one_b_are_right(server: Running
     assert find_residents(server) == []
 
 
-def test_metrics_show_what_the_engine_tells_and_nothing_once_it_is_gone() -> None:
+def test_metrics_show_what_the_engine_tells_and_nothing_once_it_is_gone():
     metrics = Metrics()
     told = {"index": 1, **{name: number for number, name in enumerate(COUNTS)}}
     shown = metrics.render([show_residents([told])])
@@ -39,7 +38,7 @@ def test_metrics_show_what_the_engine_tells_and_nothing_once_it_is_gone() -> Non
 
 
 @pytest.mark.gpu
-def test_a_b_of_many_jobs_stays_until_its_matrix_is_deleted(start_server: Start) -> None:
+def test_a_b_of_many_jobs_stays_until_its_matrix_is_deleted(start_server):
     server = start_server(devices="0", arena_bytes=2**30)
     server.wait_ready()
     draw = np.random.default_rng(1)
@@ -47,7 +46,7 @@ def test_a_b_of_many_jobs_stays_until_its_matrix_is_deleted(start_server: Start)
     a_id, b_id = server.upload(a), server.upload(b)
     wait_until(lambda: server.read_metric('wavetrim_arena{what="locked_bytes"}') > 0, seconds=60)
 
-    def multiply() -> dict[str, Any]:
+    def multiply():
         job = server.client.post("/v1/jobs", json={"a": a_id, "b": b_id, "f": 0}).json()
         done = server.wait_job(job["id"])
         assert done["state"] == "succeeded", done

@@ -1,11 +1,8 @@
 """The example at the end of each command's help works as it is printed."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.command import invoke_command, start_command
-from tests.server import RunningServer
 from tests.stage import Stage, check_shell, make_programs
 from wavetrim.service.cli.main import COMMANDS, load_command
 
@@ -18,7 +15,7 @@ FOLDERS = ("adopt", "keys")
 """They change a data folder: one of their own."""
 
 
-def read_example(command: str, below: str | None = None) -> str:
+def read_example(command, below=None):
     """The example of a command, or of one below it."""
     loaded = load_command(command)
     epilog = (loaded if below is None else loaded.commands[below]).epilog
@@ -27,7 +24,7 @@ def read_example(command: str, below: str | None = None) -> str:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_begins_with_the_line_of_the_list_and_describes_each_option(command: str) -> None:
+def test_help_begins_with_the_line_of_the_list_and_describes_each_option(command):
     loaded = load_command(command)
     assert loaded.help.partition("\n\n")[0] == COMMANDS[command][1]
     for each in getattr(loaded, "commands", {command: loaded}).values():
@@ -35,7 +32,7 @@ def test_help_begins_with_the_line_of_the_list_and_describes_each_option(command
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_prints_the_example_as_it_is_typed(command: str, tmp_path: Path) -> None:
+def test_help_prints_the_example_as_it_is_typed(command, tmp_path):
     helped = invoke_command(command, "--help", folder=tmp_path, COLUMNS="80")
     lines = read_example(command).splitlines()
     printed = [line.strip() for line in helped.stdout.splitlines()]
@@ -44,7 +41,7 @@ def test_help_prints_the_example_as_it_is_typed(command: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("command", sorted({*COMMANDS} - {*ELSEWHERE, "serve"}))
-def test_an_example_runs(command: str, tmp_path: Path, shared_server: RunningServer) -> None:
+def test_an_example_runs(command, tmp_path, shared_server):
     make_programs(tmp_path)
     exports = f"export WAVETRIM_PORT={shared_server.port}\n"
     if command in FOLDERS:
@@ -53,15 +50,13 @@ def test_an_example_runs(command: str, tmp_path: Path, shared_server: RunningSer
 
 
 @pytest.mark.parametrize("command", load_command("keys").commands)
-def test_an_example_about_keys_runs(
-    command: str, tmp_path: Path, shared_server: RunningServer
-) -> None:
+def test_an_example_about_keys_runs(command, tmp_path, shared_server):
     make_programs(tmp_path)
     example = "export WAVETRIM_DATA_DIR=own\n" + read_example("keys", command)
     Stage(tmp_path, shared_server).run_shell(example)
 
 
-def test_the_example_of_serve_runs(tmp_path: Path) -> None:
+def test_the_example_of_serve_runs(tmp_path):
     words = read_example("serve").split()
     with start_command(*words[1:], folder=tmp_path, WAVETRIM_PORT="0") as process:
         try:
@@ -71,5 +66,5 @@ def test_the_example_of_serve_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ELSEWHERE)
-def test_an_example_that_runs_elsewhere_is_a_valid_command(command: str) -> None:
+def test_an_example_that_runs_elsewhere_is_a_valid_command(command):
     check_shell(read_example(command))

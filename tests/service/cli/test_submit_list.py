@@ -5,9 +5,6 @@ These are facts of a service whose jobs have labels and expected ends.
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +12,12 @@ import pytest
 from tests.command import call_service as call
 from tests.matrices import SLOW, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer
 from wavetrim.client import Client
 from wavetrim.service.cli.exits import ExitCode
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Path:
+def files(tmp_path):
     """A folder with A.npy and B.npy, of one shape, and too large to be computed at once."""
     for seed, name in enumerate("AB"):
         np.save(tmp_path / f"{name}.npy", make_matrix(400, 400, "int64", seed))
@@ -29,7 +25,7 @@ def files(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def busy(server: RunningServer) -> Iterator[Client]:
+def busy(server):
     """A client of the service, whose engine has a job that does not end meanwhile."""
     with Client(server.url) as client:
         slow = client.put(make_matrix(2 * SLOW, 2 * SLOW, "int64", 2))
@@ -40,16 +36,14 @@ def busy(server: RunningServer) -> Iterator[Client]:
             running.cancel()
 
 
-def read(server: RunningServer, folder: Path, *arguments: object) -> Any:
+def read(server, folder, *arguments):
     """What a command prints as JSON."""
     done = call(server, folder, *arguments, "--json")
     assert done.exit_code == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def test_each_line_is_a_job_and_each_file_is_stored_once(
-    server: RunningServer, files: Path
-) -> None:
+def test_each_line_is_a_job_and_each_file_is_stored_once(server, files):
     a, b = np.load(files / "A.npy"), np.load(files / "B.npy")
     (files / "with a space.npy").write_bytes((files / "A.npy").read_bytes())
     with Client(server.url) as client:
@@ -86,9 +80,7 @@ def test_each_line_is_a_job_and_each_file_is_stored_once(
         ("A.npy B.npy\n" * 1001, "list.txt has 1001 products; it must have 1 to 1000"),
     ],
 )
-def test_a_list_with_a_wrong_line_posts_and_stores_nothing(
-    lines: str, message: str, server: RunningServer, files: Path
-) -> None:
+def test_a_list_with_a_wrong_line_posts_and_stores_nothing(lines, message, server, files):
     np.save(files / "thin.npy", np.ones((1, 1), np.int64))
     (files / "list.txt").write_text(lines)
     before = server.list_matrix_files()
@@ -99,7 +91,7 @@ def test_a_list_with_a_wrong_line_posts_and_stores_nothing(
     assert server.list_matrix_files() == before
 
 
-def test_what_a_refused_list_has_uploaded_is_removed(server: RunningServer, files: Path) -> None:
+def test_what_a_refused_list_has_uploaded_is_removed(server, files):
     (files / "list.txt").write_text("A.npy B.npy\nB.npy A.npy")
     before = server.list_matrix_files()
     refused = call(server, files, "submit", "--list", "list.txt", "--f", "401")
@@ -107,7 +99,7 @@ def test_what_a_refused_list_has_uploaded_is_removed(server: RunningServer, file
     assert server.list_matrix_files() == before
 
 
-def test_operands_are_named_once(server: RunningServer, files: Path) -> None:
+def test_operands_are_named_once(server, files):
     (files / "list.txt").write_text("A.npy B.npy")
     both = call(server, files, "submit", "A.npy", "B.npy", "--list", "list.txt")
     none = call(server, files, "submit", "A.npy")
@@ -116,9 +108,7 @@ def test_operands_are_named_once(server: RunningServer, files: Path) -> None:
     assert none.stderr.startswith("wavetrim: B is missing: name two files or matrices, or --list")
 
 
-def test_jobs_are_listed_and_cancelled_by_label(
-    server: RunningServer, files: Path, busy: Client
-) -> None:
+def test_jobs_are_listed_and_cancelled_by_label(server, files, busy):
     (files / "list.txt").write_text("A.npy B.npy\nB.npy A.npy")
     labels = ("--label", "night run", "--label", "weights")
     posted = call(server, files, "submit", "--list", "list.txt", *labels).stdout.split()
@@ -135,16 +125,14 @@ def test_jobs_are_listed_and_cancelled_by_label(
     assert read(server, files, "cancel", "--label", "night run") == {"cancelled": 0}
 
 
-def test_cancel_takes_a_job_or_a_label(server: RunningServer, files: Path) -> None:
+def test_cancel_takes_a_job_or_a_label(server, files):
     for arguments in ([], ["1234", "--label", "x"]):
         refused = call(server, files, "cancel", *arguments)
         assert refused.exit_code == ExitCode.REFUSED
         assert refused.stderr == "wavetrim: cancel takes either a JOB or --label LABEL\n"
 
 
-def test_the_priority_of_a_queued_job_is_changed(
-    server: RunningServer, files: Path, busy: Client
-) -> None:
+def test_the_priority_of_a_queued_job_is_changed(server, files, busy):
     running = next(busy.jobs())
     # It waits for its operand: a small job alone may be computed beside the large one.
     job = busy.submit(busy.job(running.id), running.document["request"]["b"]).id
@@ -157,9 +145,7 @@ def test_the_priority_of_a_queued_job_is_changed(
     assert job in late.stderr
 
 
-def test_a_waiting_job_shows_its_place_its_end_and_the_reason(
-    server: RunningServer, files: Path, busy: Client
-) -> None:
+def test_a_waiting_job_shows_its_place_its_end_and_the_reason(server, files, busy):
     _, second = (call(server, files, "submit", "A.npy", "B.npy").stdout.strip() for _ in "12")
     shown = call(server, files, "status", second).stdout
     expected = busy.job(second).status().document["expected"]
@@ -171,7 +157,7 @@ def test_a_waiting_job_shows_its_place_its_end_and_the_reason(
     assert max(map(len, listed.splitlines())) <= 80
 
 
-def test_a_watched_list_ends_with_its_jobs(server: RunningServer, files: Path) -> None:
+def test_a_watched_list_ends_with_its_jobs(server, files):
     call(server, files, "submit", "A.npy", "B.npy", "--label", "watched")
     watched = call(server, files, "jobs", "--label", "watched", "--watch")
     assert watched.exit_code == 0, watched.stderr
@@ -180,9 +166,7 @@ def test_a_watched_list_ends_with_its_jobs(server: RunningServer, files: Path) -
     assert job["state"] == "succeeded"
 
 
-def test_a_deadline_that_cannot_be_met_is_refused_with_the_expected_end(
-    server: RunningServer, files: Path, busy: Client
-) -> None:
+def test_a_deadline_that_cannot_be_met_is_refused_with_the_expected_end(server, files, busy):
     before = {matrix.id for matrix in busy.matrices()}
     refused = call(server, files, "submit", "A.npy", "B.npy", "--deadline", "2020-01-01T12:00")
     assert refused.exit_code == ExitCode.REFUSED
@@ -194,7 +178,7 @@ def test_a_deadline_that_cannot_be_met_is_refused_with_the_expected_end(
     assert easy["request"]["deadline"].startswith("2999-01-01T10:00:00")
 
 
-def test_a_job_runs_no_longer_than_it_may(server: RunningServer, files: Path) -> None:
+def test_a_job_runs_no_longer_than_it_may(server, files):
     np.save(files / "slow.npy", make_matrix(3 * SLOW, 3 * SLOW, "int64", 3))
     limited = ("submit", "slow.npy", "slow.npy", "--timeout", "0.005", "--wait")
     failed = call(server, files, *limited)

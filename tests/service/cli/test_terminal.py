@@ -3,7 +3,6 @@
 import contextlib
 import io
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +18,7 @@ from wavetrim.service.cli.display import show_bytes, show_share
 from wavetrim.service.cli.units import format_bytes, format_gflops, format_seconds
 
 
-def compare(m: int, n: int, k: int, device: str, options: PlanOptions) -> list[list[str]]:
+def compare(m, n, k, device, options):
     """The rows of seconds over F, as cells."""
     profile = find_profile(device, devices=(), directory=None, cpu_threads=2)
     plan = choose_plan(GemmProblem(m, n, k, "float64"), profile, options)
@@ -29,7 +28,7 @@ def compare(m: int, n: int, k: int, device: str, options: PlanOptions) -> list[l
     return [re.split(r"  +", line.strip()) for line in shown.getvalue().splitlines()[1:]]
 
 
-def test_each_wave_has_a_row_of_seconds_over_f_and_the_chosen_one_is_marked() -> None:
+def test_each_wave_has_a_row_of_seconds_over_f_and_the_chosen_one_is_marked():
     rows = compare(4096, 4096, 4096, "T4", PlanOptions("cublas", f=448))
     (chosen,) = [row for row in rows if row[-1].endswith("█ ← chosen")]
     assert chosen[:2] == ["448", "46"]
@@ -44,19 +43,19 @@ def test_each_wave_has_a_row_of_seconds_over_f_and_the_chosen_one_is_marked() ->
     st.integers(1, 500),
     st.sampled_from(["T4", "H100 SXM x2", "RTX 3090"]),
 )
-def test_seconds_over_f_is_short_whatever_the_product(m: int, n: int, k: int, device: str) -> None:
+def test_seconds_over_f_is_short_whatever_the_product(m, n, k, device):
     rows = compare(m, n, k, device, PlanOptions())
     assert len(rows) <= 18
     assert sum(row[-1].endswith("chosen") for row in rows) == 1
 
 
-def make_queue(device: str, work: str, *spans: tuple[float, float]) -> dict[str, Any]:
+def make_queue(device, work, *spans):
     """A queue of a plan's schedule."""
     told = [{"begin_seconds": begin, "end_seconds": end} for begin, end in spans]
     return {"device": device, "queue": work, "spans": told}
 
 
-def test_a_queue_is_a_line_of_the_timeline_named_by_its_gpu_and_a_wait_is_a_gap() -> None:
+def test_a_queue_is_a_line_of_the_timeline_named_by_its_gpu_and_a_wait_is_a_gap():
     queues = [
         make_queue("cuda:0", "copy in", (0.0, 1.0)),
         make_queue("cuda:0", "kernel", (1.0, 2.0), (3.0, 3.1), (3.5, 4.0)),
@@ -71,14 +70,14 @@ def test_a_queue_is_a_line_of_the_timeline_named_by_its_gpu_and_a_wait_is_a_gap(
 
 
 @pytest.mark.parametrize("name", ["[red]A.npy", "[/]A.npy", ":smile:.npy", "[bold", "A[0].npy"])
-def test_a_bar_shows_a_files_name_as_it_is(name: str) -> None:
+def test_a_bar_shows_a_files_name_as_it_is(name):
     shown = io.StringIO()
     with show_bytes(Console(file=shown, width=100)) as move:
         move(f"upload {name}", 5, 10)
     assert f"upload {name} " in shown.getvalue()
 
 
-def test_a_bar_ends_at_100_unless_it_is_broken_off() -> None:
+def test_a_bar_ends_at_100_unless_it_is_broken_off():
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True, width=100)
     with show_share(console, "measure") as move:
@@ -107,5 +106,5 @@ def test_a_bar_ends_at_100_unless_it_is_broken_off() -> None:
         (format_gflops(66_900), "66.9 TFLOP/s"),
     ],
 )
-def test_figures_have_three_digits_and_a_unit(shown: str, text: str) -> None:
+def test_figures_have_three_digits_and_a_unit(shown, text):
     assert shown == text

@@ -5,7 +5,6 @@ and one waiting: their requests know nothing of accuracy and multiprocessors.
 """
 
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,7 @@ A = np.arange(12, dtype=np.float32).reshape(4, 3)
 B = np.arange(15, dtype=np.float32).reshape(3, 5)
 
 
-def make_old(folder: Path) -> Path:
+def make_old(folder):
     """A data folder as the earlier version left it."""
     (folder / "matrices").mkdir(parents=True)
     with sqlite3.connect(folder / "wavetrim.db") as database:
@@ -35,13 +34,13 @@ def make_old(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def upgraded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def upgraded(tmp_path_factory):
     """Today's service over such a folder."""
     with RunningServer(make_old(tmp_path_factory.mktemp("upgraded") / "old")) as running:
         yield running
 
 
-def test_old_jobs_and_matrices_are_still_there(upgraded: RunningServer) -> None:
+def test_old_jobs_and_matrices_are_still_there(upgraded):
     job = upgraded.client.get(f"/v1/jobs/{DONE}").json()
     assert (job["state"], job["result"], job["plan"]["f"]) == ("succeeded", PRODUCT_ID, 4)
     assert (job["request"]["accuracy"], job["request"]["sms"]) == (None, None)
@@ -50,14 +49,14 @@ def test_old_jobs_and_matrices_are_still_there(upgraded: RunningServer) -> None:
     assert {job["id"] for job in listed} >= {DONE, WAITING}
 
 
-def test_a_job_that_waited_is_computed(upgraded: RunningServer) -> None:
+def test_a_job_that_waited_is_computed(upgraded):
     job = upgraded.wait_job(WAITING)
     assert (job["state"], job["error"]) == ("succeeded", None)
     assert job["request"]["kernel"] == "register"
     assert np.array_equal(upgraded.download(f"/v1/jobs/{WAITING}/result"), 2 * A @ B)
 
 
-def test_a_post_that_is_retried_after_the_upgrade_gets_its_job(upgraded: RunningServer) -> None:
+def test_a_post_that_is_retried_after_the_upgrade_gets_its_job(upgraded):
     request = {"a": A_ID, "b": B_ID, "verify": True}
     again = upgraded.client.post("/v1/jobs", json=request, headers={"Idempotency-Key": "done"})
     assert (again.status_code, again.json()["id"]) == (200, DONE)
@@ -67,7 +66,7 @@ def test_a_post_that_is_retried_after_the_upgrade_gets_its_job(upgraded: Running
     assert other.json()["field"] == "Idempotency-Key"
 
 
-def test_the_command_line_shows_an_old_job(upgraded: RunningServer, tmp_path: Path) -> None:
+def test_the_command_line_shows_an_old_job(upgraded, tmp_path):
     shown = invoke_command("status", DONE, folder=tmp_path, WAVETRIM_URL=upgraded.url)
     assert shown.exit_code == 0, shown.output
     assert "4 of 4" in shown.stdout
@@ -75,7 +74,7 @@ def test_the_command_line_shows_an_old_job(upgraded: RunningServer, tmp_path: Pa
         assert client.job(DONE).status().plan["f"] == 4
 
 
-def test_a_new_job_stands_beside_the_old_ones(upgraded: RunningServer) -> None:
+def test_a_new_job_stands_beside_the_old_ones(upgraded):
     request = {"a": A_ID, "b": B_ID, "accuracy": "strict"}
     posted = upgraded.client.post("/v1/jobs", json=request).json()
     assert posted["request"]["accuracy"] == "strict"

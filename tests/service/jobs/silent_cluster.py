@@ -1,14 +1,12 @@
 """A cluster whose nodes are asked for products, and compute none."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from wavetrim.scheduler.engine.messages import Message
 from wavetrim.scheduler.planning.placing import Network
-from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.service.engine.cluster import Cluster, ClusterNode
 from wavetrim.service.settings import Settings
@@ -28,7 +26,7 @@ class SilentCluster(Cluster):
 
     ready = True
 
-    def __init__(self, folder: Path, *, nodes: int = 1, hears_end: bool = True) -> None:
+    def __init__(self, folder, *, nodes=1, hears_end=True):
         super().__init__(Settings(data_dir=folder))
         self.asked: list[str] = []
         self.has_run = asyncio.Event()
@@ -40,31 +38,31 @@ class SilentCluster(Cluster):
                 node_id, "far", [], 1, 2**40, make_profile(), Network(1e-6, 1e15, 1e15), self
             )
 
-    def start_run(self, message: Message, take: Callable[[Message], None]) -> None:
+    def start_run(self, message, take):
         self.asked.append(message["job"])
         self._takers[message["job"]] = take
         self.has_run.set()
 
-    def send(self, message: Message, files: Sequence[int] = ()) -> None:
+    def send(self, message, files=()):
         if message["type"] == "end" and self.hears_end:
             self.lose_runs(message["reason"])
 
-    def lose_runs(self, reason: str) -> None:
+    def lose_runs(self, reason):
         """All runs fail as those of a lost node do."""
         self._fail_runs("node", reason)
 
-    async def restart(self, reason: str) -> None:
+    async def restart(self, reason):
         self.restarts += 1
         self._fail_runs("engine", reason)
 
-    def _fail_runs(self, kind: str, reason: str) -> None:
+    def _fail_runs(self, kind, reason):
         takers, self._takers = self._takers, {}
         failure = {"type": "failed", "kind": kind, "message": reason, "retryable": True}
         for job, take in takers.items():
             take({**failure, "poisoned": False, "job": job})
 
 
-def make_profile() -> MachineProfile:
+def make_profile():
     """The profile of a node that is much faster than this machine."""
     profile = find_profile("cpu", devices=(), directory=None, cpu_threads=1)
     cpu = profile.cpu

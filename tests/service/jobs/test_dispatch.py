@@ -4,9 +4,6 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,21 +12,18 @@ from tests.environment import clear_environment
 from tests.limit import allow
 from tests.matrices import make_matrix
 from tests.postgres import running_postgres
-from tests.service.parts import Parts, ask, make_parts, running_parts
+from tests.service.parts import ask, make_parts, running_parts
 from wavetrim.service.jobs.errors import OperandNotFound
-from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.run import LiveJob
 from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.storage.errors import MatrixInUse
 
-Scenario = Callable[[Parts], Awaitable[None]]
-RunShared = Callable[[Scenario], None]
 
-
-def run(folder: Path, scenario: Scenario, **settings: Any) -> None:
+def run(folder, scenario, **settings):
     """Runs a scenario over parts that are started before it and stopped after it."""
 
-    async def start_and_stop() -> None:
+    async def start_and_stop():
         async with asyncio.timeout(100), running_parts(folder, **settings) as parts:
             await scenario(parts)
 
@@ -37,13 +31,13 @@ def run(folder: Path, scenario: Scenario, **settings: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def run_shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunShared]:
+def run_shared(tmp_path_factory):
     """Runs scenarios one after the other over the same parts, of the usual settings."""
     with asyncio.Runner() as runner:
         running = running_parts(tmp_path_factory.mktemp("parts"))
         parts = runner.run(running.__aenter__())
 
-        async def run_scenario(scenario: Scenario) -> None:
+        async def run_scenario(scenario):
             async with asyncio.timeout(100):
                 await scenario(parts)
 
@@ -51,13 +45,13 @@ def run_shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunShared]:
         runner.run(running.__aexit__(None, None, None))
 
 
-async def finish(parts: Parts, *operands: str, **options: Any) -> Job:
+async def finish(parts, *operands, **options):
     """Submits a job and waits for its end."""
     job, _ = await parts.submit(ask(*operands, **options))
     return await parts.dispatcher.wait(job.id)
 
 
-async def wait_for_progress(parts: Parts, job_id: str, attempt: int = 1) -> Job:
+async def wait_for_progress(parts, job_id, attempt=1):
     """Returns the job once some of a try is done."""
     while True:
         job = await asyncio.to_thread(parts.jobs.get, job_id)
@@ -66,15 +60,13 @@ async def wait_for_progress(parts: Parts, job_id: str, attempt: int = 1) -> Job:
         await asyncio.sleep(0.05)
 
 
-def count_ended(parts: Parts, state: str) -> float:
+def count_ended(parts, state):
     value: float = parts.metrics.jobs_finished.labels(state)._value.get()
     return value
 
 
-def test_every_product_is_right_in_the_file_that_was_made_ahead_for_it(
-    run_shared: RunShared,
-) -> None:
-    async def scenario(parts: Parts) -> None:
+def test_every_product_is_right_in_the_file_that_was_made_ahead_for_it(run_shared):
+    async def scenario(parts):
         a = make_matrix(1500, 40, "float32", seed=1)
         b = [make_matrix(40, 1500, "float32", seed=seed) for seed in (2, 3, 4)]
         operands = [(parts.store(a), parts.store(each)) for each in b]
@@ -86,19 +78,17 @@ def test_every_product_is_right_in_the_file_that_was_made_ahead_for_it(
     run_shared(scenario)
 
 
-def test_a_job_runs_once_though_its_caller_left_before_it_was_committed(
-    run_shared: RunShared, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_runs_once_though_its_caller_left_before_it_was_committed(run_shared, monkeypatch):
     begun: list[str] = []
     run_tries = LiveJob.run_tries
 
-    async def note_run(live: LiveJob) -> Job | None:
+    async def note_run(live):
         begun.append(live.job.id)
         return await run_tries(live)
 
     monkeypatch.setattr(LiveJob, "run_tries", note_run)
 
-    async def scenario(parts: Parts) -> None:
+    async def scenario(parts):
         a = parts.store(make_matrix(30, 30, "float32", seed=1))
         with parts.database.begin():  # so that the commit waits
             posting = asyncio.create_task(parts.submit(ask(a, a)))
@@ -115,17 +105,15 @@ def test_a_job_runs_once_though_its_caller_left_before_it_was_committed(
     run_shared(scenario)
 
 
-def test_a_try_that_fails_early_leaves_its_plan(
-    run_shared: RunShared, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def scenario(parts: Parts) -> None:
+def test_a_try_that_fails_early_leaves_its_plan(run_shared, monkeypatch):
+    async def scenario(parts):
         a = parts.store(make_matrix(30, 30, "float32", seed=1))
         begun = await parts.submit(ask(a, a))
         original = parts.engine.start_run
         failure = {"type": "failed", "kind": "verification", "message": "no", "retryable": False}
 
-        def run_and_fail(message: Any, take: Any) -> None:
-            def spoil(event: Any) -> None:
+        def run_and_fail(message, take):
+            def spoil(event):
                 take({**event, **failure} if event["type"] == "succeeded" else event)
 
             original(message, spoil)
@@ -138,8 +126,8 @@ def test_a_try_that_fails_early_leaves_its_plan(
     run_shared(scenario)
 
 
-def test_a_matrix_is_kept_while_a_job_needs_it(run_shared: RunShared) -> None:
-    async def scenario(parts: Parts) -> None:
+def test_a_matrix_is_kept_while_a_job_needs_it(run_shared):
+    async def scenario(parts):
         a = parts.store_slow_operand()
         job, _ = await parts.submit(ask(a, a))
         with pytest.raises(MatrixInUse, match=job.id):
@@ -154,8 +142,8 @@ def test_a_matrix_is_kept_while_a_job_needs_it(run_shared: RunShared) -> None:
     run_shared(scenario)
 
 
-def test_a_job_that_fails_every_time_says_so_and_leaves_no_file(tmp_path: Path) -> None:
-    async def scenario(parts: Parts) -> None:
+def test_a_job_that_fails_every_time_says_so_and_leaves_no_file(tmp_path):
+    async def scenario(parts):
         a = parts.store_slow_operand()
         job, _ = await parts.submit(ask(a, a))
         for attempt in (1, 2, 3):
@@ -176,8 +164,8 @@ def test_a_job_that_fails_every_time_says_so_and_leaves_no_file(tmp_path: Path) 
 
 
 def test_a_gpu_that_breaks_twice_leaves_the_last_try_to_the_cpu_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+    tmp_path, monkeypatch, caplog
+):
     """Every run of the engine that may use a GPU meets a CUDA error that poisons its context."""
     (tmp_path / "sitecustomize.py").write_text(
         """
@@ -196,7 +184,7 @@ wavetrim.scheduler.engine.run.open_product = break_down
     )
     monkeypatch.setenv("PYTHONPATH", clear_environment(tmp_path)["PYTHONPATH"])
 
-    async def scenario(parts: Parts) -> None:
+    async def scenario(parts):
         a = make_matrix(4, 4, "float32", seed=1)
         a_id = parts.store(a)
         done = await finish(parts, a_id, a_id)
@@ -209,8 +197,8 @@ wavetrim.scheduler.engine.run.open_product = break_down
     assert caplog.text.count("exit status 70") == 2
 
 
-def test_a_running_job_is_cancelled_soon_and_the_engine_lives_on(run_shared: RunShared) -> None:
-    async def scenario(parts: Parts) -> None:
+def test_a_running_job_is_cancelled_soon_and_the_engine_lives_on(run_shared):
+    async def scenario(parts):
         a = parts.store_slow_operand(2400)
         job, _ = await parts.submit(ask(a, a))
         await wait_for_progress(parts, job.id)
@@ -228,12 +216,10 @@ def test_a_running_job_is_cancelled_soon_and_the_engine_lives_on(run_shared: Run
     run_shared(scenario)
 
 
-def test_an_engine_that_does_not_hear_a_cancel_is_replaced(
-    run_shared: RunShared, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_that_does_not_hear_a_cancel_is_replaced(run_shared, monkeypatch):
     monkeypatch.setattr("wavetrim.service.jobs.lanes.running.STOP_GRACE_SECONDS", 0.5)
 
-    async def scenario(parts: Parts) -> None:
+    async def scenario(parts):
         a = parts.store_slow_operand()
         job, _ = await parts.submit(ask(a, a))
         await wait_for_progress(parts, job.id)
@@ -250,8 +236,8 @@ def test_an_engine_that_does_not_hear_a_cancel_is_replaced(
     run_shared(scenario)
 
 
-def test_a_job_that_takes_too_long_fails_at_its_deadline(tmp_path: Path) -> None:
-    async def scenario(parts: Parts) -> None:
+def test_a_job_that_takes_too_long_fails_at_its_deadline(tmp_path):
+    async def scenario(parts):
         await parts.engine.wait_ready()
         a = parts.store_slow_operand()
         failed = await finish(parts, a, a)
@@ -263,8 +249,8 @@ def test_a_job_that_takes_too_long_fails_at_its_deadline(tmp_path: Path) -> None
     run(tmp_path, scenario, job_timeout_seconds=0.5)
 
 
-def test_a_product_without_room_fails_with_its_reason(tmp_path: Path) -> None:
-    async def scenario(parts: Parts) -> None:
+def test_a_product_without_room_fails_with_its_reason(tmp_path):
+    async def scenario(parts):
         column = parts.store(make_matrix(400, 1, "float32", seed=1))
         row = parts.store(make_matrix(1, 400, "float32", seed=1))
         failed = await finish(parts, column, row)
@@ -275,8 +261,8 @@ def test_a_product_without_room_fails_with_its_reason(tmp_path: Path) -> None:
     run(tmp_path, scenario, max_storage_bytes=100_000)
 
 
-def test_a_repeated_post_gets_its_job_though_the_operands_are_gone(run_shared: RunShared) -> None:
-    async def scenario(parts: Parts) -> None:
+def test_a_repeated_post_gets_its_job_though_the_operands_are_gone(run_shared):
+    async def scenario(parts):
         a = parts.store(make_matrix(4, 4, "float32", seed=1))
         job, _ = await parts.submit(ask(a, a), "key")
         await parts.dispatcher.wait(job.id)
@@ -290,10 +276,10 @@ def test_a_repeated_post_gets_its_job_though_the_operands_are_gone(run_shared: R
 
 
 @pytest.mark.needs("postgresql")
-def test_a_job_outlives_a_restart_of_the_database(tmp_path: Path) -> None:
+def test_a_job_outlives_a_restart_of_the_database(tmp_path):
     with running_postgres() as server:
 
-        async def scenario(parts: Parts) -> None:
+        async def scenario(parts):
             a = parts.store_slow_operand(1000)
             job, _ = await parts.submit(ask(a, a))
             waiting = asyncio.create_task(parts.dispatcher.wait(job.id))
@@ -311,16 +297,14 @@ def test_a_job_outlives_a_restart_of_the_database(tmp_path: Path) -> None:
         run(tmp_path, scenario, database_url=server.url)
 
 
-def test_a_stop_while_a_try_is_written_leaves_its_job_as_if_it_had_not_begun(
-    tmp_path: Path,
-) -> None:
+def test_a_stop_while_a_try_is_written_leaves_its_job_as_if_it_had_not_begun(tmp_path):
     before = make_parts(tmp_path)
     operand = before.store(np.ones((2, 2), np.float32))
     asked = ask(operand, operand).model_dump()
     (job,), _ = asyncio.run(before.jobs.add([make_job(asked)]))
     before.database.dispose()
 
-    async def scenario() -> None:
+    async def scenario():
         async with running_parts(tmp_path) as parts:
             with parts.database.begin():  # so that the write waits
                 while not parts.jobs.running:  # noqa: ASYNC110 # nothing tells of it

@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -33,32 +32,30 @@ class Product:
     kind: Kind = ("float32", 1, 1, 1, None)
 
 
-def group(*products: Product, seconds: float | None = None) -> Group:
+def group(*products, seconds=None):
     first = products[0]
     seconds = first.predicted_seconds if seconds is None else seconds
     ordered = sorted(products, key=lambda one: one.since)
     return Group(ordered, seconds)
 
 
-def ahead(
-    job: Product, own: list[Group], others: list[Others] | None = None, **more: float
-) -> Ahead:
+def ahead(job, own, others=None, **more):
     given = {"served_seconds": 0.0, "left_seconds": 0.0, **more}
     abreast = int(given.pop("abreast", 1))
     return find_ahead(job, own, others or [], now=NOW, abreast=abreast, **given)
 
 
-def test_alone_nothing_goes_before_a_job() -> None:
+def test_alone_nothing_goes_before_a_job():
     assert ahead(Product(), []) == Ahead(0, 0, 0.0)
     assert ahead(Product(), [group(Product())]) == Ahead(0, 0, 0.0), "it is not ahead of itself"
 
 
-def test_what_runs_is_waited_for_and_shared_by_those_that_run_at_once() -> None:
+def test_what_runs_is_waited_for_and_shared_by_those_that_run_at_once():
     assert ahead(Product(), [], left_seconds=3).seconds == 3
     assert ahead(Product(), [], left_seconds=3, abreast=2).seconds == 1.5
 
 
-def test_older_ones_of_its_kind_and_shorter_ones_go_first() -> None:
+def test_older_ones_of_its_kind_and_shorter_ones_go_first():
     older = group(*(Product(since=NOW - age) for age in (3, 2, 1)), seconds=2.0)
     shorter = group(Product(since=NOW - 1, predicted_seconds=0.1))
     longer = group(Product(since=NOW - 1, predicted_seconds=100.0))
@@ -66,18 +63,18 @@ def test_older_ones_of_its_kind_and_shorter_ones_go_first() -> None:
     assert (found.own, found.seconds) == (4, pytest.approx(6.1))
 
 
-def test_a_long_one_that_has_waited_for_long_goes_first() -> None:
+def test_a_long_one_that_has_waited_for_long_goes_first():
     long = group(Product(since=NOW - 1000, predicted_seconds=10.0))
     assert ahead(Product(), [long]).own == 1
 
 
-def test_priority_counts_within_a_caller() -> None:
+def test_priority_counts_within_a_caller():
     others = group(*(Product(since=NOW - 1) for _ in range(3)))
     assert ahead(Product(priority=1000), [others]).own == 0
     assert ahead(Product(priority=-1000), [others]).own == 3
 
 
-def test_other_callers_go_first_until_they_were_served_as_much() -> None:
+def test_other_callers_go_first_until_they_were_served_as_much():
     many = [group(*(Product("bob", NOW - 9) for _ in range(50)))]
     own = [group(*(Product(since=NOW - age) for age in (3, 2, 1)))]
     found = ahead(Product(), own, [Others(0.0, many)])
@@ -86,7 +83,7 @@ def test_other_callers_go_first_until_they_were_served_as_much() -> None:
     assert ahead(Product(), own, [Others(0.0, many)], served_seconds=10.0).others == 13
 
 
-def test_a_product_that_has_begun_is_computed_to_its_end() -> None:
+def test_a_product_that_has_begun_is_computed_to_its_end():
     long = [group(Product("bob", predicted_seconds=7.0))]
     own = [group(Product(since=NOW - 1))]
     assert ahead(Product(), own, [Others(0.0, long)]).seconds == 8.0
@@ -96,7 +93,7 @@ def test_a_product_that_has_begun_is_computed_to_its_end() -> None:
     ages=st.lists(st.floats(0.001, 100), max_size=12),
     seconds=st.lists(st.sampled_from([0.01, 0.1, 1.0, 10.0]), min_size=12, max_size=12),
 )
-def test_of_one_callers_at_most_all_go_first(ages: list[float], seconds: list[float]) -> None:
+def test_of_one_callers_at_most_all_go_first(ages, seconds):
     products = [
         Product(since=NOW - age, predicted_seconds=one)
         for age, one in zip(ages, seconds, strict=False)
@@ -108,27 +105,27 @@ def test_of_one_callers_at_most_all_go_first(ages: list[float], seconds: list[fl
     assert 0 <= found.seconds <= sum(one.predicted_seconds for one in products) + 1e-9
 
 
-def test_groups_that_stand_for_several_count_so() -> None:
+def test_groups_that_stand_for_several_count_so():
     one = Group([Product(since=NOW - 1)], 1.0, times=5)
     assert ahead(Product(), [one]).own == 5
     found = ahead(Product(), [one], [Others(0.0, [Group([Product("bob")], 1.0)], times=7)])
     assert found.others == 7
 
 
-def test_the_reason_names_numbers_and_devices_only() -> None:
+def test_the_reason_names_numbers_and_devices_only():
     assert describe_wait(3, 1, "cuda:0") == (
         "waits for 3 products of yours and 1 product of other callers on cuda:0"
     )
     assert describe_wait(0, 0, "the CPU") == "is next on the CPU"
 
 
-def test_before_jobs_have_ended_the_interval_is_wide() -> None:
+def test_before_jobs_have_ended_the_interval_is_wide():
     begins, ends = Past().calibrate(NOW, NOW + 1, NOW + 4)
     assert begins == Span(NOW + 1, NOW, NOW + 4)
     assert ends == Span(NOW + 4, NOW + 1, NOW + 16)
 
 
-def test_ratios_of_ended_jobs_move_and_narrow_the_interval() -> None:
+def test_ratios_of_ended_jobs_move_and_narrow_the_interval():
     past = Past()
     for index in range(LEAST_ENDS):
         assert past.is_young
@@ -144,7 +141,7 @@ def test_ratios_of_ended_jobs_move_and_narrow_the_interval() -> None:
     assert past.calibrate(NOW, NOW + 5, NOW + 10)[1].at == NOW + 10, "inside it is as predicted"
 
 
-def test_seconds_are_predictions_times_what_was_measured() -> None:
+def test_seconds_are_predictions_times_what_was_measured():
     past, kind, other = Past(), Product().kind, find_kind(9, 9, 9, "float64", None)
     assert past.find_seconds(kind, 2.0) == 2.0
     for took in (3.0, 4.0, 5.0):
@@ -162,7 +159,7 @@ class Service:
         callers: Those who post.
     """
 
-    def __init__(self, seed: int, load: float, callers: tuple[str, ...], jobs: int = 500) -> None:
+    def __init__(self, seed, load, callers, jobs=500):
         random = np.random.default_rng(seed)
         kinds = [find_kind(size, size, size, dtype, None)
                  for size in (2**n for n in range(6, 14)) for dtype in ("f4", "f8")]  # fmt: skip
@@ -186,7 +183,7 @@ class Service:
         self.told: dict[Product, tuple[float, Span]] = {}
         self.ends: dict[Product, float] = {}
 
-    def run(self) -> None:
+    def run(self):
         coming = list(reversed(self.jobs))
         while len(self.ends) < len(self.jobs):
             ends = (
@@ -200,7 +197,7 @@ class Service:
                 self.begin(max(self.jobs[len(self.jobs) - len(coming) - 1].since,
                                max(self.ends.values(), default=0.0)))  # fmt: skip
 
-    def accept(self, job: Product) -> None:
+    def accept(self, job):
         now = job.since
         if all(one.caller != job.caller for one in self.waiting):
             self.served[job.caller] = max(self.served[job.caller], self.level)
@@ -227,17 +224,17 @@ class Service:
         self.told[job] = end, self.past.calibrate(now, now, end)[1]
         self.waiting.append(job)
 
-    def sort(self, groups: Iterable[Group]) -> list[Group]:
+    def sort(self, groups):
         return sorted(groups, key=attrgetter("stretch"))
 
-    def begin(self, now: float) -> None:
+    def begin(self, now):
         (job,) = rank(self.waiting, self.served, now=now, most=1)
         self.waiting.remove(job)
         self.level = self.served[job.caller]
         self.served[job.caller] += job.predicted_seconds
         self.running = job, now
 
-    def end(self, now: float) -> None:
+    def end(self, now):
         assert self.running is not None
         job, began = self.running
         self.running, self.ends[job] = None, now
@@ -245,15 +242,13 @@ class Service:
         told = job.since, job.since, self.told[job][0]
         self.past.learn_end(told, begun=began, ended=now)
 
-    def find_seconds(self, job: Product) -> float:
+    def find_seconds(self, job):
         return self.past.find_seconds(job.kind, job.predicted_seconds)
 
 
 @pytest.mark.parametrize("callers", [("ada",), ("ada", "bob", "eve")], ids=["one", "three"])
 @pytest.mark.parametrize(("load", "most_error"), [(0.5, 0.15), (0.8, 0.15), (1.1, 0.25)])
-def test_nine_of_ten_jobs_end_in_the_interval_that_was_told(
-    load: float, most_error: float, callers: tuple[str, ...]
-) -> None:
+def test_nine_of_ten_jobs_end_in_the_interval_that_was_told(load, most_error, callers):
     covered, errors, widths = [], [], []
     for seed in range(3):
         service = Service(seed, load, callers)

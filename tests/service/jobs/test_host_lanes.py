@@ -1,7 +1,6 @@
 """The lanes of a product are found once a shape; nobody waits for what is only out of date."""
 
 import asyncio
-from pathlib import Path
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.planning.cache import PlanCache
@@ -14,11 +13,11 @@ from wavetrim.service.settings import Settings
 PLACE = Operand(1, 0, 900, 900, "float32")
 
 
-async def make_attempt(b_key: str) -> Attempt:
+async def make_attempt(b_key):
     return Attempt(RunRequest("job", PLACE, PLACE, None, PLACE, b_key=b_key))
 
 
-def test_choices_are_those_of_the_shape_until_it_is_known_where_b_is(tmp_path: Path) -> None:
+def test_choices_are_those_of_the_shape_until_it_is_known_where_b_is(tmp_path):
     lanes = HostLanes(Engine(Settings(data_dir=tmp_path)), Load(), PlanCache())
     mine, other = asyncio.run(make_attempt("mine")), asyncio.run(make_attempt("other"))
     assert lanes.find_kept(mine) is None

@@ -2,23 +2,21 @@
 
 import os
 import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 
 from tests.matrices import assert_product, make_matrix
-from tests.server import NPY, RunningServer, decode_npy, encode_npy
+from tests.server import NPY, decode_npy, encode_npy
 from tests.service.api.v2.test_infer import draw_stack, infer, make_client
 from wavetrim.service.api.v2.datatypes import DATATYPES
 
 
 @contextmanager
-def stopped_engine(server: RunningServer) -> Iterator[None]:
+def stopped_engine(server):
     """The engine computes nothing in this block, and goes on after it."""
     engine = server.find_engine()
     os.kill(engine, signal.SIGSTOP)
@@ -28,14 +26,14 @@ def stopped_engine(server: RunningServer) -> Iterator[None]:
         os.kill(engine, signal.SIGCONT)
 
 
-def multiply(server: RunningServer, *matrices: Any, seconds: float = 60, **query: Any) -> Any:
+def multiply(server, *matrices, seconds=60, **query):
     content = b"".join(map(encode_npy, matrices))
     return server.client.post(
         "/v1/matmul", content=content, headers=NPY, params=query, timeout=seconds
     )
 
 
-def test_inline_products_are_counted_like_others(server: RunningServer) -> None:
+def test_inline_products_are_counted_like_others(server):
     small = make_matrix(64, 64, "float32", 5)
     counted = (
         'wavetrim_jobs_finished_total{state="succeeded"}',
@@ -50,7 +48,7 @@ def test_inline_products_are_counted_like_others(server: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("dtype", DATATYPES.values())
-def test_the_smallest_products_need_no_engine(server: RunningServer, dtype: str) -> None:
+def test_the_smallest_products_need_no_engine(server, dtype):
     a, b = make_matrix(5, 9, dtype, 1), make_matrix(9, 7, dtype, 2)
     with stopped_engine(server):
         response = multiply(server, a, np.asfortranarray(b), alpha=2)
@@ -60,7 +58,7 @@ def test_the_smallest_products_need_no_engine(server: RunningServer, dtype: str)
     assert response.headers["wavetrim-f-actual"] == "5"
 
 
-def test_what_takes_longer_or_asks_for_more_goes_to_the_engine(server: RunningServer) -> None:
+def test_what_takes_longer_or_asks_for_more_goes_to_the_engine(server):
     small = make_matrix(8, 8, "float64", 3)
     with stopped_engine(server):
         for matrices, query in (
@@ -74,7 +72,7 @@ def test_what_takes_longer_or_asks_for_more_goes_to_the_engine(server: RunningSe
                 multiply(server, *matrices, seconds=0.3, **query)
 
 
-def test_a_stack_of_small_products_leaves_others_their_turn(server: RunningServer) -> None:
+def test_a_stack_of_small_products_leaves_others_their_turn(server):
     a, b = draw_stack((16_384, 4, 4), 6), draw_stack((16_384, 4, 4), 7)
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(infer, make_client(server), a, b)

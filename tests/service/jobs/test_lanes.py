@@ -8,10 +8,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,15 +17,15 @@ from tests.environment import clear_environment
 from tests.host_gpus import write_sitecustomize
 from tests.limit import allow
 from tests.matrices import make_matrix
-from tests.service.parts import Parts, ask, running_parts
-from wavetrim.service.jobs.job import Job, JobState
+from tests.service.parts import ask, running_parts
+from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes
 
 ROWS = 1000
 
 
 @pytest.fixture
-def slow_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def slow_gpus(tmp_path, monkeypatch):
     """GPUs that take more than a second for ROWS rows; returns the service's folder."""
     folder = write_sitecustomize(tmp_path, row_seconds=1.5 / ROWS)
     monkeypatch.setenv("PYTHONPATH", clear_environment(folder)["PYTHONPATH"])
@@ -36,18 +33,18 @@ def slow_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @asynccontextmanager
-async def running_gpus(folder: Path, devices: str) -> AsyncIterator[Parts]:
+async def running_gpus(folder, devices):
     async with asyncio.timeout(100), running_parts(folder, devices=devices) as parts:
         await parts.engine.wait_ready()
         yield parts
 
 
-async def submit(parts: Parts, *operands: str, count: int = 1, **options: Any) -> list[Job]:
+async def submit(parts, *operands, count=1, **options):
     asked = ask(*operands, verify=True, **options)
     return [(await parts.submit(asked))[0] for _ in range(count)]
 
 
-async def wait_until_busy(parts: Parts, *devices: set[str]) -> None:
+async def wait_until_busy(parts, *devices):
     """Return once exactly the devices of one of these sets work."""
     while True:
         if {one.device for one in parts.engines.describe() if one.busy_seconds} in devices:
@@ -55,20 +52,20 @@ async def wait_until_busy(parts: Parts, *devices: set[str]) -> None:
         await asyncio.sleep(0.01)
 
 
-def store_operands(parts: Parts) -> tuple[str, str]:
+def store_operands(parts):
     """A and B of a product that the planner gives to one GPU."""
     a, b = make_matrix(ROWS, 2000, "float32", seed=1), make_matrix(2000, 2000, "float32", seed=2)
     return parts.store(a), parts.store(b)
 
 
-def check(parts: Parts, job: Job) -> None:
+def check(parts, job):
     assert job.state is JobState.SUCCEEDED
     expected = parts.load(job.a) @ parts.load(job.b)
     assert np.allclose(parts.load(job.result), expected, atol=1e-2)
 
 
-def test_two_gpus_work_at_two_jobs_and_a_small_one_passes_them(slow_gpus: Path) -> None:
-    async def scenario() -> None:
+def test_two_gpus_work_at_two_jobs_and_a_small_one_passes_them(slow_gpus):
+    async def scenario():
         async with running_gpus(slow_gpus, "0,1") as parts:
             operands = store_operands(parts)
             start = time.monotonic()
@@ -85,8 +82,8 @@ def test_two_gpus_work_at_two_jobs_and_a_small_one_passes_them(slow_gpus: Path) 
     asyncio.run(scenario())
 
 
-def test_one_of_two_running_jobs_is_cancelled_and_the_other_goes_on(slow_gpus: Path) -> None:
-    async def scenario() -> None:
+def test_one_of_two_running_jobs_is_cancelled_and_the_other_goes_on(slow_gpus):
+    async def scenario():
         async with running_gpus(slow_gpus, "0,1") as parts:
             goes, ends = await submit(parts, *store_operands(parts), count=2)
             await wait_until_busy(parts, {"cuda:0", "cuda:1"})
@@ -99,13 +96,11 @@ def test_one_of_two_running_jobs_is_cancelled_and_the_other_goes_on(slow_gpus: P
     asyncio.run(scenario())
 
 
-def test_a_product_that_cannot_be_planned_fails_and_does_not_wait_for_ever(
-    slow_gpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(_lanes: HostLanes, _request: object) -> None:
+def test_a_product_that_cannot_be_planned_fails_and_does_not_wait_for_ever(slow_gpus, monkeypatch):
+    def refuse(_lanes, _request):
         raise RuntimeError("the profile is lost")
 
-    async def scenario() -> None:
+    async def scenario():
         async with running_gpus(slow_gpus, "0,1") as parts:
             operands = store_operands(parts)
             (goes,) = await submit(parts, *operands, f=0)
@@ -123,8 +118,8 @@ def test_a_product_that_cannot_be_planned_fails_and_does_not_wait_for_ever(
     asyncio.run(scenario())
 
 
-def test_jobs_of_all_lanes_run_again_when_the_engine_ends(slow_gpus: Path) -> None:
-    async def scenario() -> None:
+def test_jobs_of_all_lanes_run_again_when_the_engine_ends(slow_gpus):
+    async def scenario():
         async with running_gpus(slow_gpus, "0,1") as parts:
             jobs = await submit(parts, *store_operands(parts), count=2)
             await wait_until_busy(parts, {"cuda:0", "cuda:1"})
@@ -138,8 +133,8 @@ def test_jobs_of_all_lanes_run_again_when_the_engine_ends(slow_gpus: Path) -> No
     asyncio.run(scenario())
 
 
-def test_the_lane_knows_how_many_jobs_wait_for_it(slow_gpus: Path) -> None:
-    async def scenario() -> None:
+def test_the_lane_knows_how_many_jobs_wait_for_it(slow_gpus):
+    async def scenario():
         async with running_gpus(slow_gpus, "0,1") as parts:
             # Without rows for the CPU: on a busy machine it may be at work the whole time.
             jobs = await submit(parts, *store_operands(parts), count=9, f=0)
@@ -152,12 +147,10 @@ def test_the_lane_knows_how_many_jobs_wait_for_it(slow_gpus: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_the_next_product_is_sent_before_its_device_is_free_and_no_further_one(
-    slow_gpus: Path,
-) -> None:
+def test_the_next_product_is_sent_before_its_device_is_free_and_no_further_one(slow_gpus):
     """The GPU is slower than the model knows, so both should end within milliseconds."""
 
-    async def scenario() -> None:
+    async def scenario():
         async with running_gpus(slow_gpus, "0") as parts:
             jobs = await submit(parts, *store_operands(parts), count=4, f=0)
             seen = set()
@@ -171,8 +164,8 @@ def test_the_next_product_is_sent_before_its_device_is_free_and_no_further_one(
     asyncio.run(scenario())
 
 
-def test_a_job_that_waits_has_a_device_reserved_and_tells_for_when(slow_gpus: Path) -> None:
-    async def scenario() -> None:
+def test_a_job_that_waits_has_a_device_reserved_and_tells_for_when(slow_gpus):
+    async def scenario():
         async with running_gpus(slow_gpus, "0") as parts:
             operands = store_operands(parts)
             jobs = await submit(parts, *operands, count=3)
@@ -191,10 +184,10 @@ def test_a_job_that_waits_has_a_device_reserved_and_tells_for_when(slow_gpus: Pa
     asyncio.run(scenario())
 
 
-def test_a_job_tells_how_long_it_waited_for_its_device(slow_gpus: Path) -> None:
+def test_a_job_tells_how_long_it_waited_for_its_device(slow_gpus):
     """No longer than those before it took: that is the bound of a wait."""
 
-    async def scenario() -> None:
+    async def scenario():
         async with running_gpus(slow_gpus, "0") as parts:
             jobs = await submit(parts, *store_operands(parts), count=3, f=0)
             ended = [await parts.dispatcher.wait(job.id) for job in jobs]
@@ -209,8 +202,8 @@ def test_a_job_tells_how_long_it_waited_for_its_device(slow_gpus: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_an_urgent_job_passes_those_that_wait_in_the_lane(slow_gpus: Path) -> None:
-    async def scenario() -> None:
+def test_an_urgent_job_passes_those_that_wait_in_the_lane(slow_gpus):
+    async def scenario():
         async with running_gpus(slow_gpus, "0") as parts:
             operands = store_operands(parts)
             first, *others = await submit(parts, *operands, count=4, f=0)
@@ -229,8 +222,8 @@ def test_an_urgent_job_passes_those_that_wait_in_the_lane(slow_gpus: Path) -> No
 
 
 @pytest.mark.gpu
-def test_two_pipelines_of_one_gpu_work_at_sixteen_jobs(tmp_path: Path) -> None:
-    async def scenario() -> None:
+def test_two_pipelines_of_one_gpu_work_at_sixteen_jobs(tmp_path):
+    async def scenario():
         async with running_gpus(tmp_path, "0,0") as parts:
             operands = [parts.store(make_matrix(3000, 3000, "float32", seed=n)) for n in range(2)]
             jobs = await submit(parts, *operands, count=16)

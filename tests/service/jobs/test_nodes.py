@@ -1,16 +1,13 @@
 """Products at the nodes of a cluster: planned once, moved when a node is lost, and stopped."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.service.jobs.silent_cluster import SilentCluster
-from tests.service.parts import Parts, ask, running_parts
-from wavetrim.scheduler.engine.messages import Message, Operand, RunRequest
+from tests.service.parts import ask, running_parts
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.fleet import Fleet
@@ -25,18 +22,18 @@ IMPOSSIBLE = {
 }
 
 
-def make_lanes(folder: Path) -> ClusterLanes:
+def make_lanes(folder):
     engine = Engine(Settings(data_dir=folder))
     return ClusterLanes(Fleet(engine, SilentCluster(folder)), {}, Plans(engine))
 
 
-def make_request(options: PlanOptions = NO_OPTIONS, *, cpu_only: bool = False) -> RunRequest:
+def make_request(options=NO_OPTIONS, *, cpu_only=False):
     place = Operand(1, 0, 300, 300, "int64")
     return RunRequest("job", place, place, None, place, options=options, cpu_only=cpu_only)
 
 
 @pytest.mark.parametrize("cpu_only", [False, True])
-def test_a_product_is_known_once_it_was_estimated(tmp_path: Path, cpu_only: bool) -> None:
+def test_a_product_is_known_once_it_was_estimated(tmp_path, cpu_only):
     lanes, request = make_lanes(tmp_path), make_request(cpu_only=cpu_only)
     assert not lanes.is_known(request)
     offers = [offer.engine for offer in lanes.find(request)]
@@ -46,7 +43,7 @@ def test_a_product_is_known_once_it_was_estimated(tmp_path: Path, cpu_only: bool
 
 
 @pytest.mark.parametrize("options", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_a_product_that_no_plan_meets_is_known_too(tmp_path: Path, options: PlanOptions) -> None:
+def test_a_product_that_no_plan_meets_is_known_too(tmp_path, options):
     """It goes to this machine's engine, which says what is wrong."""
     lanes, request = make_lanes(tmp_path), make_request(options)
     assert not lanes.is_known(request)
@@ -55,10 +52,10 @@ def test_a_product_that_no_plan_meets_is_known_too(tmp_path: Path, options: Plan
         assert lanes.is_known(request)
 
 
-def test_this_machine_computes_what_a_lost_node_has_left_in_the_same_try(tmp_path: Path) -> None:
+def test_this_machine_computes_what_a_lost_node_has_left_in_the_same_try(tmp_path):
     cluster = SilentCluster(tmp_path)
 
-    async def scenario() -> None:
+    async def scenario():
         async with asyncio.timeout(60), running_parts(tmp_path / "data") as parts:
             await parts.engine.wait_ready()
             parts.engines.fleet.cluster = cluster
@@ -77,21 +74,17 @@ def test_this_machine_computes_what_a_lost_node_has_left_in_the_same_try(tmp_pat
 
 
 @pytest.fixture(params=[True, False], ids=["its engine ends", "its engine goes on"])
-def cluster(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> SilentCluster:
+def cluster(request, tmp_path, monkeypatch):
     """Two nodes that hear no cancellation."""
     monkeypatch.setattr("wavetrim.service.jobs.lanes.running.STOP_GRACE_SECONDS", 0.1)
     return SilentCluster(tmp_path, nodes=2, hears_end=request.param)
 
 
 @asynccontextmanager
-async def running_job(
-    folder: Path, cluster: SilentCluster, monkeypatch: pytest.MonkeyPatch, **settings: Any
-) -> AsyncIterator[tuple[Parts, str]]:
+async def running_job(folder, cluster, monkeypatch, **settings):
     """Parts with a job that a node has, and the job's id; this machine's engine may not have it."""
 
-    def refuse(message: Message, _take: object) -> None:
+    def refuse(message, _take):
         raise AssertionError(f"it was to stop: {message}")
 
     async with asyncio.timeout(30), running_parts(folder, **settings) as parts:
@@ -104,17 +97,15 @@ async def running_job(
         yield parts, job.id
 
 
-def assert_stopped(parts: Parts, cluster: SilentCluster, asked: list[str]) -> None:
+def assert_stopped(parts, cluster, asked):
     """Nobody else was asked, and the lane is free for others."""
     assert cluster.asked == asked
     assert parts.engines.running == 0
     assert cluster.restarts == (0 if cluster.hears_end else 1)
 
 
-def test_a_cancelled_job_ends_as_cancelled(
-    tmp_path: Path, cluster: SilentCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def scenario() -> None:
+def test_a_cancelled_job_ends_as_cancelled(tmp_path, cluster, monkeypatch):
+    async def scenario():
         async with running_job(tmp_path / "data", cluster, monkeypatch) as (parts, job):
             asked = cluster.asked.copy()
             await parts.dispatcher.cancel(job)
@@ -124,10 +115,8 @@ def test_a_cancelled_job_ends_as_cancelled(
     asyncio.run(scenario())
 
 
-def test_a_job_past_its_deadline_ends_as_such(
-    tmp_path: Path, cluster: SilentCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def scenario() -> None:
+def test_a_job_past_its_deadline_ends_as_such(tmp_path, cluster, monkeypatch):
+    async def scenario():
         settings = {"job_timeout_seconds": 0.5}
         async with running_job(tmp_path / "data", cluster, monkeypatch, **settings) as running:
             parts, job = running

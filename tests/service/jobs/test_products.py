@@ -1,7 +1,6 @@
 """How many products in one call may wait."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,8 @@ from wavetrim.service.jobs.errors import QueueFull
 PLACE = Operand(1, 0, 900, 900, "float32")
 
 
-def test_one_product_more_than_a_caller_may_have_waiting_is_refused(tmp_path: Path) -> None:
-    async def scenario() -> None:
+def test_one_product_more_than_a_caller_may_have_waiting_is_refused(tmp_path):
+    async def scenario():
         parts, request = make_parts(tmp_path, max_queued_jobs=2), RunRequest("", *[PLACE] * 4)
         tasks = []
         for _ in range(2):

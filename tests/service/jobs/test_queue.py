@@ -1,7 +1,6 @@
 """The queue: whose turn it is, as callers come and go."""
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
@@ -13,14 +12,14 @@ from wavetrim.service.jobs.queue import Queue
 PLACE = Operand(1, 0, 900, 900, "float32")
 
 
-def run(scenario: Callable[[], None]) -> None:
-    async def start() -> None:
+def run(scenario):
+    async def start():
         scenario()
 
     asyncio.run(start())
 
 
-def add(queue: Queue, caller: str, seconds: float = 1.0, *, age: float = 0.0) -> Attempt:
+def add(queue, caller, seconds=1.0, *, age=0.0):
     request = RunRequest("job", PLACE, PLACE, None, PLACE)
     since = read_clock() - age
     attempt = Attempt(request, caller=caller, since=since, predicted_seconds=seconds)
@@ -28,14 +27,14 @@ def add(queue: Queue, caller: str, seconds: float = 1.0, *, age: float = 0.0) ->
     return attempt
 
 
-def begin_next(queue: Queue) -> str:
+def begin_next(queue):
     attempt = queue.list_first(1)[0]
     queue.begin(attempt)
     return attempt.caller
 
 
-def test_a_caller_that_comes_late_is_neither_last_nor_alone() -> None:
-    def scenario() -> None:
+def test_a_caller_that_comes_late_is_neither_last_nor_alone():
+    def scenario():
         queue = Queue()
         for _ in range(60):
             add(queue, "ada")
@@ -50,8 +49,8 @@ def test_a_caller_that_comes_late_is_neither_last_nor_alone() -> None:
     run(scenario)
 
 
-def test_turns_are_not_saved_up_while_others_wait() -> None:
-    def scenario() -> None:
+def test_turns_are_not_saved_up_while_others_wait():
+    def scenario():
         queue = Queue()
         first = add(queue, "bob")
         for _ in range(40):
@@ -67,8 +66,8 @@ def test_turns_are_not_saved_up_while_others_wait() -> None:
     run(scenario)
 
 
-def test_what_was_computed_while_nobody_waited_costs_no_turn() -> None:
-    def scenario() -> None:
+def test_what_was_computed_while_nobody_waited_costs_no_turn():
+    def scenario():
         queue = Queue()
         for _ in range(50):
             add(queue, "ada")
@@ -81,8 +80,8 @@ def test_what_was_computed_while_nobody_waited_costs_no_turn() -> None:
 
 
 @pytest.mark.parametrize("begins", [True, False])
-def test_what_has_left_is_not_counted(begins: bool) -> None:
-    def scenario() -> None:
+def test_what_has_left_is_not_counted(begins):
+    def scenario():
         queue = Queue()
         attempts = [add(queue, "ada", seconds, age=seconds) for seconds in (1.0, 2.0, 1.0)]
         queue.add(attempts[0])  # it waits already

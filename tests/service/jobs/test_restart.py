@@ -7,42 +7,41 @@ import time
 from contextlib import closing
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
-from tests.matrices import Array, make_matrix
+from tests.matrices import make_matrix
 from tests.processes import is_gone, wait_until
-from tests.server import NPY, RunningServer
+from tests.server import NPY
 
 SIZE = 1000
 """A square of int64 matrices of this size takes the better part of a second on one core."""
 
 
 @pytest.fixture
-def slow() -> Array:
+def slow():
     return make_matrix(SIZE, SIZE, "int64", seed=1)
 
 
-def post(running: RunningServer, a: str, **options: Any) -> str:
+def post(running, a, **options):
     response = running.client.post("/v1/jobs", json={"a": a, "b": a, **options})
     assert response.status_code == 202, response.text
     return str(response.json()["id"])
 
 
-def get(running: RunningServer, job_id: str) -> dict[str, Any]:
+def get(running, job_id):
     job: dict[str, Any] = running.client.get(f"/v1/jobs/{job_id}").json()
     return job
 
 
-def wait_for_progress(running: RunningServer, job_id: str) -> None:
+def wait_for_progress(running, job_id):
     wait_until(lambda: get(running, job_id)["progress"] > 0, 60)
 
 
-def wait_for_written_try(running: RunningServer, job_id: str) -> None:
+def wait_for_written_try(running, job_id):
     """Wait until a try is in the database: it is counted then, whatever becomes of the service."""
 
-    def is_written() -> bool:
+    def is_written():
         with closing(sqlite3.connect(running.data_dir / "wavetrim.db")) as database:
             (attempts,) = database.execute(
                 "SELECT attempts FROM jobs WHERE id = ?", (job_id,)
@@ -52,7 +51,7 @@ def wait_for_written_try(running: RunningServer, job_id: str) -> None:
     wait_until(is_written, 60)
 
 
-def expect_product(running: RunningServer, job_id: str, a: Array, *, attempts: int) -> None:
+def expect_product(running, job_id, a, *, attempts):
     """The job succeeds in this number of tries, and its product is right."""
     job = running.wait_job(job_id)
     assert (job["state"], job["attempts"], job["error"]) == ("succeeded", attempts, None)
@@ -62,7 +61,7 @@ def expect_product(running: RunningServer, job_id: str, a: Array, *, attempts: i
     assert np.array_equal(product[rows], a[rows] @ a)
 
 
-def test_killing_the_engine_costs_one_try_and_no_answer(start_server, slow) -> None:
+def test_killing_the_engine_costs_one_try_and_no_answer(start_server, slow):
     running = start_server()
     a = running.upload(slow)
     job_id = post(running, a)
@@ -78,7 +77,7 @@ def test_killing_the_engine_costs_one_try_and_no_answer(start_server, slow) -> N
     assert running.read_metric("wavetrim_engine_restarts_total") == 1
 
 
-def test_killing_the_service_loses_no_job_and_leaves_no_engine(start_server, slow) -> None:
+def test_killing_the_service_loses_no_job_and_leaves_no_engine(start_server, slow):
     running = start_server()
     small = make_matrix(9, 9, "int64", seed=2)
     a, b = running.upload(slow), running.upload(small)
@@ -96,7 +95,7 @@ def test_killing_the_service_loses_no_job_and_leaves_no_engine(start_server, slo
     assert running.list_matrix_files() == {f"{name}.npy" for name in results | {a, b}}
 
 
-def test_killing_the_service_kills_an_engine_that_hears_nothing(start_server, slow) -> None:
+def test_killing_the_service_kills_an_engine_that_hears_nothing(start_server, slow):
     running = start_server()
     job_id = post(running, running.upload(slow))
     wait_for_progress(running, job_id)
@@ -106,7 +105,7 @@ def test_killing_the_service_kills_an_engine_that_hears_nothing(start_server, sl
     wait_until(lambda: is_gone(engine), 5)
 
 
-def test_sigterm_lets_the_running_job_end_and_keeps_the_queued_ones(start_server) -> None:
+def test_sigterm_lets_the_running_job_end_and_keeps_the_queued_ones(start_server):
     running = start_server()
     # It goes on for longer than it takes to be refused and to look.
     slow, small = (make_matrix(size, size, "int64", seed=1) for size in (1400, 9))
@@ -134,7 +133,7 @@ def test_sigterm_lets_the_running_job_end_and_keeps_the_queued_ones(start_server
     expect_product(running, job_ids[1], small, attempts=1)
 
 
-def wait_for_refusal(running: RunningServer, a: str) -> httpx.Response:
+def wait_for_refusal(running, a):
     """The first POST that is not taken any more; those before it are cancelled again."""
     end = time.monotonic() + 10
     while time.monotonic() < end:
@@ -145,7 +144,7 @@ def wait_for_refusal(running: RunningServer, a: str) -> httpx.Response:
     raise AssertionError("the service went on taking jobs")
 
 
-def test_a_second_sigterm_leaves_the_job_to_the_next_start(start_server) -> None:
+def test_a_second_sigterm_leaves_the_job_to_the_next_start(start_server):
     running = start_server()
     job_id = post(running, running.upload(make_matrix(1500, 1500, "int64", seed=1)))
     wait_for_progress(running, job_id)
@@ -163,7 +162,7 @@ def test_a_second_sigterm_leaves_the_job_to_the_next_start(start_server) -> None
     running.client.delete(f"/v1/jobs/{job_id}")
 
 
-def test_a_cancel_outlives_a_kill_of_the_service(start_server, slow) -> None:
+def test_a_cancel_outlives_a_kill_of_the_service(start_server, slow):
     running = start_server()
     job_id = post(running, running.upload(slow))
     wait_for_progress(running, job_id)

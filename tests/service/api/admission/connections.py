@@ -2,10 +2,8 @@
 
 import socket
 
-from tests.server import RunningServer
 
-
-def connect(server: RunningServer, way: str = "tcp") -> socket.socket:
+def connect(server, way="tcp"):
     """A connection over TCP, without TLS, or over the Unix socket; the caller closes it."""
     if way == "tcp":
         return socket.create_connection(("127.0.0.1", server.port), timeout=30)

@@ -3,10 +3,8 @@
 import contextlib
 import json
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPResponse
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,14 +21,14 @@ AUTHORIZED = f"Authorization: Bearer {KEY}"
 
 
 @pytest.fixture(scope="module")
-def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def locked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("locked")
     with RunningServer(folder / "data", api_key=KEY, unix_socket=folder / "socket") as running:
         yield running
 
 
 @pytest.mark.parametrize("way", ["tcp", "unix"])
-def test_the_key_is_asked_for_before_any_byte_of_a_body(locked: RunningServer, way: str) -> None:
+def test_the_key_is_asked_for_before_any_byte_of_a_body(locked, way):
     paths = {"/v1/matmul": JSON, "/v1/matrices": "application/x-npy"}
     paths |= dict.fromkeys(("/v1/jobs", "/v1/leases", "/v1/none"), JSON)
     for path, content_type in paths.items():
@@ -41,8 +39,8 @@ def test_the_key_is_asked_for_before_any_byte_of_a_body(locked: RunningServer, w
             assert time.monotonic() - began < allow(5)
 
 
-def test_a_json_body_that_trickles_is_late_and_the_caller_is_told(locked: RunningServer) -> None:
-    def trickle(way: str, path: str, count: int | None) -> tuple[float, int, bytes]:
+def test_a_json_body_that_trickles_is_late_and_the_caller_is_told(locked):
+    def trickle(way, path, count):
         lines = [AUTHORIZED, *(["Transfer-Encoding: chunked"] if count is None else [])]
         with connect(locked, way) as connection:
             connection.sendall(make_head(path, count, *lines, content_type=JSON))
@@ -64,9 +62,7 @@ def test_a_json_body_that_trickles_is_late_and_the_caller_is_told(locked: Runnin
         assert b'"limit": "complete within 10 s"' in problem
 
 
-def test_refusals_before_the_application_are_all_counted_and_some_logged(
-    locked: RunningServer,
-) -> None:
+def test_refusals_before_the_application_are_all_counted_and_some_logged(locked):
     for head, expected in ((b"GET / HTTP/1.1\r\n" + b"X: 1\r\n" * 200, 431), (b"?\r\n\r\n", 400)):
         for _ in range(3):
             with connect(locked) as connection:
@@ -78,9 +74,7 @@ def test_refusals_before_the_application_are_all_counted_and_some_logged(
     assert 1 <= told <= 2
 
 
-def test_bodies_beyond_the_places_wait_and_are_refused_before_a_byte_is_taken(
-    tmp_path: Path,
-) -> None:
+def test_bodies_beyond_the_places_wait_and_are_refused_before_a_byte_is_taken(tmp_path):
     settings = {"max_bodies": 2, "unix_socket": tmp_path / "socket", "upload_idle_seconds": 20}
     content = encode_npy(np.ones((100, 100)))
     head = make_head("/v1/matrices", len(content), "Expect: 100-continue")

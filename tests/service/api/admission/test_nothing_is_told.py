@@ -6,12 +6,11 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from tests.server import RunningServer, Start
 from tests.service.tenants.tenants import OWN_KEY
 from wavetrim.service.cursor import decode_mark
 
 
-def test_the_engines_environment_holds_no_key_and_no_password(start_server: Start) -> None:
+def test_the_engines_environment_holds_no_key_and_no_password(start_server):
     secret = "postgres-password-of-this-test"
     server = start_server(api_key=OWN_KEY, prefix=("env", f"PGPASSWORD={secret}"))
     server.client.headers["Authorization"] = f"Bearer {OWN_KEY}"
@@ -22,7 +21,7 @@ def test_the_engines_environment_holds_no_key_and_no_password(start_server: Star
         assert word not in environment
 
 
-def test_every_answer_forbids_browsers_to_guess_its_type(shared_server: RunningServer) -> None:
+def test_every_answer_forbids_browsers_to_guess_its_type(shared_server):
     for path in ("/", "/healthz/live", "/openapi.json", "/v1/jobs", "/v1/none", "/v2", "/metrics"):
         answer = httpx.get(f"{shared_server.url}{path}")
         assert answer.headers.get_list("x-content-type-options") == ["nosniff"], path
@@ -33,7 +32,7 @@ def test_every_answer_forbids_browsers_to_guess_its_type(shared_server: RunningS
     assert (refused.status_code, refused.headers["x-content-type-options"]) == (431, "nosniff")
 
 
-def test_a_jobs_cursor_holds_no_count_of_all_jobs(shared_server: RunningServer) -> None:
+def test_a_jobs_cursor_holds_no_count_of_all_jobs(shared_server):
     operand = shared_server.upload(np.eye(2))
     made = [shared_server.post_job(operand, operand) for _ in range(2)]
     page = shared_server.client.get("/v1/jobs?limit=1").json()

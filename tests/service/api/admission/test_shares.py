@@ -5,7 +5,6 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -26,7 +25,7 @@ MIB = 2**20
 MATRIX = np.random.default_rng(0).random((300, 300))
 
 
-def connect(server: RunningServer, way: str = "tcp") -> socket.socket:
+def connect(server, way="tcp"):
     kind = socket.SOCK_SEQPACKET if way == "lease" else socket.SOCK_STREAM
     connection = socket.socket(socket.AF_INET if way == "tcp" else socket.AF_UNIX, kind)
     connection.settimeout(30)
@@ -38,7 +37,7 @@ def connect(server: RunningServer, way: str = "tcp") -> socket.socket:
     return connection
 
 
-def lease_all(server: RunningServer, stack: contextlib.ExitStack) -> None:
+def lease_all(server, stack):
     client = stack.enter_context(open_http(Path(server.settings["unix_socket"])))
     while True:
         answer = client.post("/v1/leases", json={"bytes": MIB})
@@ -52,12 +51,12 @@ def lease_all(server: RunningServer, stack: contextlib.ExitStack) -> None:
         stack.callback(os.close, file)
 
 
-def be_silent_at_the_lease_socket(server: RunningServer, stack: contextlib.ExitStack) -> None:
+def be_silent_at_the_lease_socket(server, stack):
     for _ in range(300):
         stack.enter_context(connect(server, "lease"))
 
 
-def stall_uploads(server: RunningServer, stack: contextlib.ExitStack) -> None:
+def stall_uploads(server, stack):
     content = encode_npy(np.ones((60, 60)))
     for _ in range(150):
         connection = stack.enter_context(connect(server))
@@ -65,7 +64,7 @@ def stall_uploads(server: RunningServer, stack: contextlib.ExitStack) -> None:
             connection.sendall(make_head("/v1/matrices", len(content)) + content[:9000])
 
 
-def stall_downloads(server: RunningServer, stack: contextlib.ExitStack) -> None:
+def stall_downloads(server, stack):
     matrix = server.upload(np.ones((1500, 1500)))
     for _ in range(150):
         connection = stack.enter_context(connect(server))
@@ -85,8 +84,8 @@ def stall_downloads(server: RunningServer, stack: contextlib.ExitStack) -> None:
     ids=["leases", "the lease socket", "uploads", "downloads"],
 )
 def test_whoever_takes_all_descriptors_that_there_are_leaves_enough_for_the_service(
-    tmp_path: Path, take_all: Callable[..., None], arena_bytes: int
-) -> None:
+    tmp_path, take_all, arena_bytes
+):
     settings = {"unix_socket": tmp_path / "socket", "arena_bytes": arena_bytes, "prefix": FEW}
     with RunningServer(tmp_path / "data", **settings, upload_idle_seconds=8) as server:
         with contextlib.ExitStack() as stack:
@@ -104,7 +103,7 @@ def test_whoever_takes_all_descriptors_that_there_are_leaves_enough_for_the_serv
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shares")
     settings = {"max_connections": 40, "max_bodies": 4, "arena_bytes": 256 * MIB}
     settings |= {"upload_idle_seconds": 2, "max_queued_jobs": 5}
@@ -113,7 +112,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 @pytest.fixture(scope="module")
-def callers(server: RunningServer) -> Iterator[tuple[httpx.Client, httpx.Client]]:
+def callers(server):
     """Two callers with names; the first may store 64 MiB."""
     keys = [
         manage_keys(server, "add", "mallory", "--max-stored-bytes", "64MiB"),
@@ -136,7 +135,7 @@ def ask(
     return connection
 
 
-def find_refused(connections: list[socket.socket]) -> list[bytes]:
+def find_refused(connections):
     """The answers that have come so far, but for those that go on."""
     answers = []
     time.sleep(1)
@@ -148,9 +147,7 @@ def find_refused(connections: list[socket.socket]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("path", ["/v1/jobs/events", "/v1/jobs/JOB?wait_seconds=20"])
-def test_streams_and_waiting_calls_are_shared_among_callers(
-    server: RunningServer, callers: tuple[httpx.Client, httpx.Client], path: str
-) -> None:
+def test_streams_and_waiting_calls_are_shared_among_callers(server, callers, path):
     mallory, alice = callers
     waits = "JOB" in path
     share, field = (5, "calls that wait for jobs") if waits else (2, "streams of events")
@@ -170,7 +167,7 @@ def test_streams_and_waiting_calls_are_shared_among_callers(
         assert find_refused([hers]) == []
 
 
-def _post_waiting(server: RunningServer, client: httpx.Client) -> str:
+def _post_waiting(server, client):
     """A job that does not end soon: products of int64 are slow."""
     content = encode_npy(np.ones((1500, 1500), "int64"))
     matrix = client.post("/v1/matrices?storage=memory", content=content, headers=NPY).json()["id"]
@@ -179,7 +176,7 @@ def _post_waiting(server: RunningServer, client: httpx.Client) -> str:
 
 
 @pytest.mark.slow
-def test_connections_are_shared_among_callers(tmp_path: Path) -> None:
+def test_connections_are_shared_among_callers(tmp_path):
     content = encode_npy(np.ones((60, 60)))
     with (
         RunningServer(tmp_path / "data", api_key=OWN_KEY, prefix=FEW, arena_bytes=2**26) as server,
@@ -202,9 +199,7 @@ def test_connections_are_shared_among_callers(tmp_path: Path) -> None:
             assert fresh.post("/v1/matmul", content=2 * content, headers=NPY).status_code == 200
 
 
-def test_bodies_are_shared_among_callers(
-    server: RunningServer, callers: tuple[httpx.Client, httpx.Client]
-) -> None:
+def test_bodies_are_shared_among_callers(server, callers):
     """Who comes last is asked for its body before others of the one who came first."""
     mallory, alice = callers
     with contextlib.ExitStack() as stack:
@@ -219,14 +214,12 @@ def test_bodies_are_shared_among_callers(
         assert hers.recv(25) == CONTINUE
 
 
-def ask_to_send(server: RunningServer, client: httpx.Client, path: str) -> socket.socket:
+def ask_to_send(server, client, path):
     """A connection on which a caller waits for its body to be wanted."""
     return ask(server, client, path, "Expect: 100-continue", method="POST", count=2**20)
 
 
-def test_a_deleted_matrix_counts_in_its_owners_quota_until_nobody_downloads_it(
-    server: RunningServer, callers: tuple[httpx.Client, httpx.Client]
-) -> None:
+def test_a_deleted_matrix_counts_in_its_owners_quota_until_nobody_downloads_it(server, callers):
     mallory, _ = callers
     content = encode_npy(np.ones((1024, 1024)))
     for storage in ("memory", "disk"):
@@ -243,9 +236,7 @@ def test_a_deleted_matrix_counts_in_its_owners_quota_until_nobody_downloads_it(
         )
 
 
-def test_a_reader_slower_than_64_kib_a_second_is_cut(
-    server: RunningServer, callers: tuple[httpx.Client, httpx.Client]
-) -> None:
+def test_a_reader_slower_than_64_kib_a_second_is_cut(server, callers):
     mallory, _ = callers
     before = mallory.get("/v1/me").json()["stored_bytes"]["used"]
     for count, is_cut in ((2000, True), (200_000, False)):  # 20 kB and 1 MB a second

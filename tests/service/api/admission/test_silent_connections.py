@@ -5,7 +5,6 @@ import json
 import ssl
 import time
 from http.client import HTTPResponse
-from pathlib import Path
 
 import httpx
 import numpy as np
@@ -19,7 +18,7 @@ from tests.service.api.admission.connections import connect
 
 
 @pytest.mark.slow
-def test_silent_connections_do_not_lock_others_out_at_64_descriptors(tmp_path: Path) -> None:
+def test_silent_connections_do_not_lock_others_out_at_64_descriptors(tmp_path):
     settings = {"prefix": FEW_DESCRIPTORS, "unix_socket": tmp_path / "socket"}
     array = np.eye(300)
     with contextlib.ExitStack() as stack:
@@ -54,7 +53,7 @@ def test_silent_connections_do_not_lock_others_out_at_64_descriptors(tmp_path: P
 
 
 @pytest.mark.slow
-def test_connections_that_never_shake_hands_do_not_lock_others_out_either(tmp_path: Path) -> None:
+def test_connections_that_never_shake_hands_do_not_lock_others_out_either(tmp_path):
     certificate, key = make_certificate(tmp_path)
     settings = {"prefix": FEW_DESCRIPTORS, "tls_certificate": certificate, "tls_key": key}
     with contextlib.ExitStack() as stack:
@@ -82,7 +81,7 @@ def test_connections_that_never_shake_hands_do_not_lock_others_out_either(tmp_pa
     assert 1 <= log.count("refused before the application: closed, too many connections") < 5
 
 
-def ask_health(server: RunningServer, trusted: ssl.SSLContext | bool = False) -> int:
+def ask_health(server, trusted=False):
     """The status of /healthz/live for a new caller; 0 where there was no answer."""
     try:
         return httpx.get(f"{server.url}/healthz/live", verify=trusted).status_code

@@ -1,11 +1,9 @@
 """Jobs whose operands are results of other jobs, over HTTP on a real server with keys."""
 
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -21,7 +19,7 @@ COLUMN, ROW = np.ones((400, 1)), np.ones((1, 400))
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("chains") / "data"
     with RunningServer(
         folder, api_key=OWN_KEY, max_storage_bytes="1MB", max_queued_jobs=20
@@ -30,57 +28,57 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 @pytest.fixture(scope="module")
-def ada(server: RunningServer) -> Iterator[httpx.Client]:
+def ada(server):
     client = open_caller(server, manage_keys(server, "add", "ada"))
     yield client
     client.close()
 
 
 @pytest.fixture(scope="module")
-def bob(server: RunningServer) -> Iterator[httpx.Client]:
+def bob(server):
     client = open_caller(server, manage_keys(server, "add", "bob"))
     yield client
     client.close()
 
 
 @pytest.fixture(scope="module")
-def stored(ada: httpx.Client) -> dict[str, str]:
+def stored(ada):
     """Ids of ada's matrices."""
     arrays = {"a": A, "b": B, "column": COLUMN, "row": ROW, "whole": np.ones((20, 20), np.int32)}
     return {name: upload(ada, array) for name, array in arrays.items()}
 
 
-def upload(client: httpx.Client, array: Any) -> str:
+def upload(client, array):
     answer = client.post("/v1/matrices", content=encode_npy(array), headers=NPY)
     assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
 
 
-def post(client: httpx.Client, **request: Any) -> str:
+def post(client, **request):
     answer = client.post("/v1/jobs", json=request)
     assert answer.status_code == 202, answer.text
     return str(answer.json()["id"])
 
 
-def result_of(job_id: str) -> dict[str, str]:
+def result_of(job_id):
     return {"job": job_id}
 
 
-def get(client: httpx.Client, job_id: str, wait_seconds: float = 0) -> dict[str, Any]:
+def get(client, job_id, wait_seconds=0):
     job: dict[str, Any] = client.get(
         f"/v1/jobs/{job_id}", params={"wait_seconds": wait_seconds}
     ).json()
     return job
 
 
-def expect_product(client: httpx.Client, job_id: str, expected: Any) -> None:
+def expect_product(client, job_id, expected):
     job = get(client, job_id, wait_seconds=60)
     assert (job["state"], job["error"]) == ("succeeded", None)
     found = decode_npy(client.get(f"/v1/jobs/{job_id}/result").content)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
-def expect_ended(client: httpx.Client, job_id: str, state: str, *words: str) -> None:
+def expect_ended(client, job_id, state, *words):
     """A job has ended with another one, whose end is told."""
     job = get(client, job_id, wait_seconds=60)
     assert (job["state"], job["result"], job["started_at"]) == (state, None, None)
@@ -90,7 +88,7 @@ def expect_ended(client: httpx.Client, job_id: str, state: str, *words: str) -> 
         assert word in job["error"]["message"], job["error"]
 
 
-def test_a_chain_of_four_and_a_diamond_are_computed_in_turn(server, ada, stored) -> None:
+def test_a_chain_of_four_and_a_diamond_are_computed_in_turn(server, ada, stored):
     a, b = stored["a"], stored["b"]
     with server.engine_stopped():
         first = post(ada, a=a, b=b, verify=True)
@@ -112,7 +110,7 @@ def test_a_chain_of_four_and_a_diamond_are_computed_in_turn(server, ada, stored)
         assert before["finished_at"] <= after["started_at"]
 
 
-def test_the_result_of_a_job_that_has_succeeded_is_used(ada, stored) -> None:
+def test_the_result_of_a_job_that_has_succeeded_is_used(ada, stored):
     first = post(ada, a=stored["a"], b=stored["b"])
     expect_product(ada, first, A @ B)
     expect_product(ada, post(ada, a=result_of(first), b=result_of(first)), A @ B @ A @ B)
@@ -121,9 +119,7 @@ def test_the_result_of_a_job_that_has_succeeded_is_used(ada, stored) -> None:
     assert (refused.status_code, refused.json()["field"]) == (404, "b")
 
 
-def test_a_post_is_checked_by_the_shape_and_type_that_the_result_will_have(
-    server, ada, stored
-) -> None:
+def test_a_post_is_checked_by_the_shape_and_type_that_the_result_will_have(server, ada, stored):
     with server.engine_stopped():
         tall = post(ada, a=stored["a"], b=upload(ada, np.ones((20, 3))), verify=True)
         cases = [
@@ -143,7 +139,7 @@ def test_a_post_is_checked_by_the_shape_and_type_that_the_result_will_have(
 @pytest.mark.parametrize(
     "operand", [{"job": 3}, {"job": "../x"}, {"job": "a", "b": 1}, {}, {"matrix": "a"}, 3, [1]]
 )
-def test_an_operand_that_is_neither_matrix_nor_job_is_refused(ada, stored, operand) -> None:
+def test_an_operand_that_is_neither_matrix_nor_job_is_refused(ada, stored, operand):
     refused = ada.post("/v1/jobs", json={"a": stored["a"], "b": operand})
     problem = refused.json()
     assert (refused.status_code, problem["field"]) == (422, "b")
@@ -151,7 +147,7 @@ def test_an_operand_that_is_neither_matrix_nor_job_is_refused(ada, stored, opera
     assert len(problem["errors"]) == 1
 
 
-def test_the_job_of_another_caller_is_not_found(server, ada, bob, stored) -> None:
+def test_the_job_of_another_caller_is_not_found(server, ada, bob, stored):
     with server.engine_stopped():
         hers = post(ada, a=stored["a"], b=stored["b"], verify=True)
         own = upload(bob, A)
@@ -165,7 +161,7 @@ def test_the_job_of_another_caller_is_not_found(server, ada, bob, stored) -> Non
         ada.delete(f"/v1/jobs/{hers}")
 
 
-def test_what_needs_a_job_fails_with_it(server, ada, stored) -> None:
+def test_what_needs_a_job_fails_with_it(server, ada, stored):
     column, row = stored["column"], stored["row"]
     with server.engine_stopped():
         before = post(ada, a=column, b=upload(ada, np.ones((1, 1))), verify=True)
@@ -186,7 +182,7 @@ def test_what_needs_a_job_fails_with_it(server, ada, stored) -> None:
     assert "max_storage_bytes" in refused.json()["detail"]
 
 
-def test_what_needs_a_job_is_cancelled_with_it(server, ada, stored) -> None:
+def test_what_needs_a_job_is_cancelled_with_it(server, ada, stored):
     a, b = stored["a"], stored["b"]
     with server.engine_stopped():
         before = post(ada, a=a, b=b, verify=True)
@@ -202,9 +198,7 @@ def test_what_needs_a_job_is_cancelled_with_it(server, ada, stored) -> None:
     assert (refused.status_code, refused.json()["field"]) == (409, "b")
 
 
-def test_what_needs_a_job_is_cancelled_with_it_while_that_runs(
-    start_server: Callable[..., RunningServer],
-) -> None:
+def test_what_needs_a_job_is_cancelled_with_it_while_that_runs(start_server):
     server = start_server()
     server.wait_ready()
     slow = server.upload(make_matrix(2000, 2000, "int64", seed=1))
@@ -219,7 +213,7 @@ def test_what_needs_a_job_is_cancelled_with_it_while_that_runs(
     assert server.client.get("/v1/jobs?state=queued").json()["jobs"] == []
 
 
-def test_a_job_that_is_cancelled_leaves_those_that_it_needs(server, ada, stored) -> None:
+def test_a_job_that_is_cancelled_leaves_those_that_it_needs(server, ada, stored):
     with server.engine_stopped():
         first = post(ada, a=stored["a"], b=stored["b"], verify=True)
         second = post(ada, a=result_of(first), b=stored["a"])
@@ -229,9 +223,7 @@ def test_a_job_that_is_cancelled_leaves_those_that_it_needs(server, ada, stored)
     assert get(ada, second)["state"] == "cancelled"
 
 
-def test_a_job_that_waits_for_others_says_when_and_is_held_to_its_deadline(
-    server, ada, stored
-) -> None:
+def test_a_job_that_waits_for_others_says_when_and_is_held_to_its_deadline(server, ada, stored):
     a, b = stored["a"], stored["b"]
     with server.engine_stopped():
         before = post(ada, a=a, b=b, verify=True)
@@ -248,7 +240,7 @@ def test_a_job_that_waits_for_others_says_when_and_is_held_to_its_deadline(
     expect_product(ada, held, A @ B @ B)
 
 
-def test_a_result_is_kept_while_a_job_waits_for_others_too(server, ada, stored) -> None:
+def test_a_result_is_kept_while_a_job_waits_for_others_too(server, ada, stored):
     with server.engine_stopped():
         done = post(ada, a=stored["a"], b=stored["b"])  # so small that no engine is needed
         result = get(ada, done, wait_seconds=60)["result"]
@@ -261,7 +253,7 @@ def test_a_result_is_kept_while_a_job_waits_for_others_too(server, ada, stored) 
     assert ada.delete(f"/v1/matrices/{result}").status_code == 204
 
 
-def test_jobs_that_wait_for_others_count_in_the_queue(server, ada, bob) -> None:
+def test_jobs_that_wait_for_others_count_in_the_queue(server, ada, bob):
     own = upload(bob, A)
     with server.engine_stopped():
         first = post(bob, a=own, b=own, verify=True, labels=["limit"])
@@ -277,7 +269,7 @@ def test_jobs_that_wait_for_others_count_in_the_queue(server, ada, bob) -> None:
         assert bob.delete(f"/v1/jobs/{again}").status_code in (200, 202)  # it may be sent already
 
 
-def test_a_repeated_post_gets_its_job_though_the_one_it_needs_has_failed(ada, stored) -> None:
+def test_a_repeated_post_gets_its_job_though_the_one_it_needs_has_failed(ada, stored):
     failing = post(ada, a=stored["column"], b=stored["row"], verify=True)
     request, headers = {"a": result_of(failing), "b": stored["column"]}, {"Idempotency-Key": "one"}
     first = ada.post("/v1/jobs", json=request, headers=headers)
@@ -289,7 +281,7 @@ def test_a_repeated_post_gets_its_job_though_the_one_it_needs_has_failed(ada, st
         assert first.status_code == 409
 
 
-def test_followers_hear_of_an_end_with_another_job(server, ada, stored) -> None:
+def test_followers_hear_of_an_end_with_another_job(server, ada, stored):
     with server.engine_stopped():
         before = post(ada, a=stored["a"], b=stored["b"], verify=True)
         first = post(ada, a=result_of(before), b=stored["b"])
@@ -302,9 +294,7 @@ def test_followers_hear_of_an_end_with_another_job(server, ada, stored) -> None:
 
 
 @pytest.mark.parametrize("kills", [1, 3])
-def test_a_chain_outlives_kills_of_the_service(
-    start_server: Callable[..., RunningServer], kills: int
-) -> None:
+def test_a_chain_outlives_kills_of_the_service(start_server, kills):
     server = start_server()
     server.wait_ready()
     slow = make_matrix(700, 700, "int64", seed=1)

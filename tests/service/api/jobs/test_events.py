@@ -5,18 +5,15 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
 from tests.limit import allow
 from tests.matrices import make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer, Start, open_http
+from tests.server import open_http
 from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller, post_job, store
 
 Event = dict[str, str]
@@ -29,10 +26,10 @@ SLOW = make_matrix(1300, 1300, "int64", seed=1)
 
 
 @contextmanager
-def follow(client: httpx.Client, path: str, **headers: str) -> Iterator[Iterator[Event]]:
+def follow(client, path, **headers):
     """The events of a path as they come, the comments among them as events named ""."""
 
-    def read(response: httpx.Response) -> Iterator[Event]:
+    def read(response):
         event: Event = {}
         for line in response.iter_lines():
             if not line:
@@ -48,17 +45,17 @@ def follow(client: httpx.Client, path: str, **headers: str) -> Iterator[Iterator
         yield read(response)
 
 
-def read_jobs(events: Iterator[Event]) -> Iterator[dict[str, Any]]:
+def read_jobs(events):
     return (json.loads(event["data"]) for event in events if event["event"] == "job")
 
 
-def post_slow(server: RunningServer, client: httpx.Client | None = None) -> str:
+def post_slow(server, client=None):
     client = client or server.client
     matrix = server.upload(SLOW)
     return str(client.post("/v1/jobs", json={"a": matrix, "b": matrix}).json()["id"])
 
 
-def test_a_job_is_followed_to_its_end(server: RunningServer) -> None:
+def test_a_job_is_followed_to_its_end(server):
     path = f"/v1/jobs/{post_slow(server)}"
     with follow(server.client, f"{path}/events") as events:
         found = list(events)
@@ -76,7 +73,7 @@ def test_a_job_is_followed_to_its_end(server: RunningServer) -> None:
     assert (again.status_code, again.content) == (204, b"")
 
 
-def test_head_has_the_headers_of_a_stream_and_leaves_none_open(server: RunningServer) -> None:
+def test_head_has_the_headers_of_a_stream_and_leaves_none_open(server):
     matrix = server.upload(np.ones((5, 5)))
     posted = server.client.post("/v1/jobs", json={"a": matrix, "b": matrix}).json()["id"]
     for path in ("/v1/jobs/events", f"/v1/jobs/{posted}/events"):
@@ -90,14 +87,14 @@ def test_head_has_the_headers_of_a_stream_and_leaves_none_open(server: RunningSe
     assert server.client.head("/v1/jobs/none/events").status_code == 404
 
 
-def test_a_stream_counts_as_a_request_but_not_as_latency(server: RunningServer) -> None:
+def test_a_stream_counts_as_a_request_but_not_as_latency(server):
     told = server.client.get("/metrics").text
     route = 'route="/v1/jobs/{job_id}/events"'
     assert any(route in line for line in told.splitlines() if "_requests_total" in line)
     assert not any(route in line for line in told.splitlines() if "_bucket" in line)
 
 
-def test_a_stream_outlives_the_engine(server: RunningServer) -> None:
+def test_a_stream_outlives_the_engine(server):
     job_id = post_slow(server)
     with follow(server.client, f"/v1/jobs/{job_id}/events") as events:
         jobs = read_jobs(events)
@@ -107,7 +104,7 @@ def test_a_stream_outlives_the_engine(server: RunningServer) -> None:
     assert (last["state"], last["attempts"]) == ("succeeded", 2)
 
 
-def test_a_cancellation_is_told(server: RunningServer) -> None:
+def test_a_cancellation_is_told(server):
     job_id = post_slow(server)
     with follow(server.client, "/v1/jobs/events") as events:
         next(events)
@@ -121,7 +118,7 @@ def test_a_cancellation_is_told(server: RunningServer) -> None:
     assert states[-1] == ("cancelled", True)
 
 
-def test_callers_hear_of_their_own_jobs(start_server: Start) -> None:
+def test_callers_hear_of_their_own_jobs(start_server):
     server = start_server(api_key=OWN_KEY)
     with (
         closing(open_caller(server, manage_keys(server, "add", "ada"))) as ada,
@@ -143,7 +140,7 @@ def test_callers_hear_of_their_own_jobs(start_server: Start) -> None:
 
 
 @pytest.mark.parametrize("change", ["renew", "revoke"])
-def test_a_stream_ends_with_the_key_of_its_caller(start_server: Start, change: str) -> None:
+def test_a_stream_ends_with_the_key_of_its_caller(start_server, change):
     server = start_server(api_key=OWN_KEY)
     with (
         closing(open_caller(server, manage_keys(server, "add", "ada"))) as ada,
@@ -168,7 +165,7 @@ def test_a_stream_ends_with_the_key_of_its_caller(start_server: Start, change: s
         assert own.get("/v1/jobs").is_success
 
 
-def test_streams_leave_connections_and_the_database_to_others(start_server: Start) -> None:
+def test_streams_leave_connections_and_the_database_to_others(start_server):
     server = start_server(max_connections=24)
     path = "/v1/jobs/events"
     with ExitStack() as stack:
@@ -182,14 +179,14 @@ def test_streams_leave_connections_and_the_database_to_others(start_server: Star
         posted = server.client.post("/v1/jobs", json={"a": one, "b": one}).json()
         assert server.wait_job(posted["id"])["state"] == "succeeded"
 
-    def is_free() -> bool:
+    def is_free():
         with server.client.stream("GET", path) as response:
             return response.status_code == 200
 
     wait_until(is_free)  # those who left are seen to have
 
 
-def test_streams_end_when_the_service_stops(start_server: Start) -> None:
+def test_streams_end_when_the_service_stops(start_server):
     server = start_server()
     server.wait_ready()
     with open_http(server.url) as reader, follow(reader, "/v1/jobs/events") as events:
@@ -203,7 +200,7 @@ def test_streams_end_when_the_service_stops(start_server: Start) -> None:
 
 
 @pytest.mark.gpu
-def test_the_rows_of_both_sides_of_a_split_are_told(start_server: Start) -> None:
+def test_the_rows_of_both_sides_of_a_split_are_told(start_server):
     server = start_server(devices="0", cpu_threads=4)
     server.wait_ready()
     matrix = server.upload(make_matrix(12000, 12000, "float64", seed=1))

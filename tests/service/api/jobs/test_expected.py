@@ -1,11 +1,8 @@
 """When a job begins and ends, over HTTP: told, followed, and held to deadlines."""
 
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -21,17 +18,17 @@ SPAN = {"position", "starts_at", "starts_between", "ends_at", "ends_between", "r
 
 
 @pytest.fixture(scope="module")
-def service(make_server: Any) -> RunningServer:
+def service(make_server):
     running: RunningServer = make_server(api_key=OWN_KEY, job_timeout_seconds=600)
     running.wait_ready()
     return running
 
 
 @pytest.fixture(scope="module")
-def make_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def make_server(tmp_path_factory):
     started: list[RunningServer] = []
 
-    def make(**settings: Any) -> RunningServer:
+    def make(**settings):
         started.append(RunningServer(tmp_path_factory.mktemp("service") / "data", **settings))
         return started[-1]
 
@@ -41,50 +38,50 @@ def make_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def callers(service: RunningServer) -> Iterator[list[httpx.Client]]:
+def callers(service):
     opened = [open_caller(service, manage_keys(service, "add", name)) for name in ("ada", "bob")]
     yield opened
     for one in opened:
         one.close()
 
 
-def upload(client: httpx.Client, array: Any) -> str:
+def upload(client, array):
     return str(client.post("/v1/matrices", content=encode_npy(array), headers=NPY).json()["id"])
 
 
-def post(client: httpx.Client, a: str, **options: Any) -> dict[str, Any]:
+def post(client, a, **options):
     answer = client.post("/v1/jobs", json={"a": a, "b": a, "storage": "memory", **options})
     assert answer.status_code == 202, answer.text
     return dict(answer.json())
 
 
-def get(client: httpx.Client, job: dict[str, Any], **query: Any) -> dict[str, Any]:
+def get(client, job, **query):
     return dict(client.get(f"/v1/jobs/{job['id']}", params=query).json())
 
 
-def cancel(client: httpx.Client, jobs: list[dict[str, Any]]) -> None:
+def cancel(client, jobs):
     for one in jobs:
         client.delete(f"/v1/jobs/{one['id']}")
     for one in jobs:
         get(client, one, wait_seconds=30)
 
 
-def begin(client: httpx.Client, a: str) -> dict[str, Any]:
+def begin(client, a):
     """A job that runs."""
     job = post(client, a)
     wait_until(lambda: get(client, job)["state"] == "running")
     return job
 
 
-def read(text: str) -> float:
+def read(text):
     return datetime.fromisoformat(text).timestamp()
 
 
-def later(seconds: float) -> str:
+def later(seconds):
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
 
 
-def test_a_lone_job_is_next_and_says_so(callers: list[httpx.Client]) -> None:
+def test_a_lone_job_is_next_and_says_so(callers):
     ada, _ = callers
     job = post(ada, upload(ada, SLOW))
     expected = job["expected"]
@@ -100,7 +97,7 @@ def test_a_lone_job_is_next_and_says_so(callers: list[httpx.Client]) -> None:
     assert ended["expected"] is None
 
 
-def test_a_new_service_says_that_its_intervals_are_wide(start_server: Any) -> None:
+def test_a_new_service_says_that_its_intervals_are_wide(start_server):
     running: RunningServer = start_server()
     running.wait_ready()
     expected = post(running.client, upload(running.client, SLOW))["expected"]
@@ -111,7 +108,7 @@ def test_a_new_service_says_that_its_intervals_are_wide(start_server: Any) -> No
     assert high - low > 3 * (read(expected["ends_at"]) - low)
 
 
-def test_jobs_behind_others_have_their_place_and_later_ends(callers: list[httpx.Client]) -> None:
+def test_jobs_behind_others_have_their_place_and_later_ends(callers):
     ada, _ = callers
     slow = upload(ada, SLOW)
     first = begin(ada, slow)
@@ -129,7 +126,7 @@ def test_jobs_behind_others_have_their_place_and_later_ends(callers: list[httpx.
     cancel(ada, [first, *jobs])
 
 
-def test_a_short_job_is_told_that_it_goes_before_long_ones(callers: list[httpx.Client]) -> None:
+def test_a_short_job_is_told_that_it_goes_before_long_ones(callers):
     ada, _ = callers
     slow = upload(ada, np.ones((1000, 1000), np.int64))
     long = [begin(ada, slow), *(post(ada, slow) for _ in range(4))]
@@ -142,7 +139,7 @@ def test_a_short_job_is_told_that_it_goes_before_long_ones(callers: list[httpx.C
     assert get(ada, smallest, wait_seconds=60)["state"] == "succeeded"
 
 
-def test_of_others_a_caller_sees_numbers_and_devices_only(callers: list[httpx.Client]) -> None:
+def test_of_others_a_caller_sees_numbers_and_devices_only(callers):
     ada, bob = callers
     slow = upload(ada, SLOW)
     flood = [begin(ada, slow), *(post(ada, slow) for _ in range(6))]
@@ -160,7 +157,7 @@ def test_of_others_a_caller_sees_numbers_and_devices_only(callers: list[httpx.Cl
     get(bob, job, wait_seconds=60)
 
 
-def test_a_plan_says_when_the_product_would_end_as_a_job(callers: list[httpx.Client]) -> None:
+def test_a_plan_says_when_the_product_would_end_as_a_job(callers):
     ada, _ = callers
     query = "/v1/plan?m=700&n=700&k=700&dtype=int64"
     assert "expected" not in ada.get(query).json()
@@ -176,7 +173,7 @@ def test_a_plan_says_when_the_product_would_end_as_a_job(callers: list[httpx.Cli
     cancel(ada, jobs)
 
 
-def test_followers_hear_that_the_queue_moves(callers: list[httpx.Client]) -> None:
+def test_followers_hear_that_the_queue_moves(callers):
     ada, _ = callers
     slow = upload(ada, SLOW)
     jobs = [begin(ada, slow), *(post(ada, slow) for _ in range(8))]
@@ -191,7 +188,7 @@ def test_followers_hear_that_the_queue_moves(callers: list[httpx.Client]) -> Non
     cancel(ada, jobs)
 
 
-def test_a_deadline_that_cannot_be_met_is_refused(callers: list[httpx.Client]) -> None:
+def test_a_deadline_that_cannot_be_met_is_refused(callers):
     ada, _ = callers
     slow = upload(ada, SLOW)
     jobs = [begin(ada, slow), *(post(ada, slow) for _ in range(9))]
@@ -207,21 +204,21 @@ def test_a_deadline_that_cannot_be_met_is_refused(callers: list[httpx.Client]) -
 
 
 @pytest.mark.parametrize("deadline", ["soon", "2026-03-01T12:00:00", 12, "2026-03-01"])
-def test_a_deadline_is_a_time_with_its_zone(callers: list[httpx.Client], deadline: Any) -> None:
+def test_a_deadline_is_a_time_with_its_zone(callers, deadline):
     ada, _ = callers
     answer = ada.post("/v1/jobs", json={"a": "a", "b": "b", "deadline": deadline})
     assert answer.status_code == 422
     assert answer.json()["field"] == "deadline"
 
 
-def expect_end(job: dict[str, Any], kind: str, at: float) -> None:
+def expect_end(job, kind, at):
     """The job has failed for some reason, at some time."""
     assert job["state"] == "failed", job
     assert job["error"]["kind"] == kind
     assert abs(read(job["finished_at"]) - at) <= allow(0.5)
 
 
-def post_with_deadline(client: httpx.Client, a: str, size: int, **options: Any) -> dict[str, Any]:
+def post_with_deadline(client, a, size, **options):
     """Post a job whose deadline is the earliest that is accepted, or a little later."""
     for _ in range(20):
         query = f"/v1/plan?m={size}&n={size}&k={size}&dtype=int64&queued=true"
@@ -235,7 +232,7 @@ def post_with_deadline(client: httpx.Client, a: str, size: int, **options: Any) 
     raise AssertionError(answer.text)
 
 
-def test_a_job_whose_deadline_passes_in_the_queue_ends_then(callers: list[httpx.Client]) -> None:
+def test_a_job_whose_deadline_passes_in_the_queue_ends_then(callers):
     ada, _ = callers
     slow, quick = upload(ada, np.ones((1200, 1200), np.int64)), upload(ada, SLOW)
     first = begin(ada, slow)
@@ -248,7 +245,7 @@ def test_a_job_whose_deadline_passes_in_the_queue_ends_then(callers: list[httpx.
     cancel(ada, [first, *later_ones])
 
 
-def test_a_job_whose_deadline_passes_while_it_runs_ends_then(callers: list[httpx.Client]) -> None:
+def test_a_job_whose_deadline_passes_while_it_runs_ends_then(callers):
     ada, _ = callers
     slow = upload(ada, np.ones((1200, 1200), np.int64))
     for _ in range(8):  # some may end before it: that is what 90% says
@@ -263,7 +260,7 @@ def test_a_job_whose_deadline_passes_while_it_runs_ends_then(callers: list[httpx
     assert get(ada, after, wait_seconds=30)["state"] == "succeeded"
 
 
-def test_a_job_may_run_for_its_timeout_only(callers: list[httpx.Client]) -> None:
+def test_a_job_may_run_for_its_timeout_only(callers):
     ada, _ = callers
     slow = upload(ada, np.ones((1800, 1800), np.int64))
     ended = get(ada, post(ada, slow, timeout_seconds=0.5), wait_seconds=30)
@@ -272,7 +269,7 @@ def test_a_job_may_run_for_its_timeout_only(callers: list[httpx.Client]) -> None
     assert "0.5 s (timeout_seconds)" in ended["error"]["message"]
 
 
-def test_a_timeout_is_at_most_the_services(callers: list[httpx.Client]) -> None:
+def test_a_timeout_is_at_most_the_services(callers):
     ada, _ = callers
     a = upload(ada, np.ones((9, 9)))
     answer = ada.post("/v1/jobs", json={"a": a, "b": a, "timeout_seconds": 601})
@@ -282,7 +279,7 @@ def test_a_timeout_is_at_most_the_services(callers: list[httpx.Client]) -> None:
     assert problem["limit"] == "at most 600 (job_timeout_seconds)"
 
 
-def test_a_deadline_outlives_a_restart(start_server: Any, tmp_path_factory: Any) -> None:
+def test_a_deadline_outlives_a_restart(start_server, tmp_path_factory):
     folder = tmp_path_factory.mktemp("restart") / "data"
     with RunningServer(folder, drain_seconds=0) as before:
         slow = upload(before.client, np.ones((1500, 1500), np.int64))

@@ -3,32 +3,29 @@
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
 from tests.matrices import make_matrix
-from tests.server import RunningServer
 
 
 @pytest.fixture(scope="module")
-def square(server: RunningServer) -> str:
+def square(server):
     return server.upload(make_matrix(8, 8, "float32", seed=1))
 
 
-def post(server: RunningServer, document: Any, key: str | None = None) -> httpx.Response:
+def post(server, document, key=None):
     headers = {} if key is None else {"Idempotency-Key": key}
     return server.client.post("/v1/jobs", json=document, headers=headers)
 
 
-def count_jobs(server: RunningServer) -> int:
+def count_jobs(server):
     with closing(sqlite3.connect(server.data_dir / "wavetrim.db")) as database:
         return int(database.execute("SELECT count(*) FROM jobs").fetchone()[0])
 
 
-def test_each_job_of_a_list_has_an_id_and_a_result(server: RunningServer, square: str) -> None:
+def test_each_job_of_a_list_has_an_id_and_a_result(server, square):
     other = server.upload(make_matrix(8, 8, "float32", seed=2))
     answer = post(server, [{"a": square, "b": square}, {"a": square, "b": other, "alpha": 2.0}])
     assert answer.status_code == 202, answer.text
@@ -53,9 +50,7 @@ def test_each_job_of_a_list_has_an_id_and_a_result(server: RunningServer, square
         (3, 422, "1"),
     ],
 )
-def test_of_a_list_with_a_job_that_cannot_be_taken_none_is(
-    server: RunningServer, square: str, bad: Any, status: int, field: str
-) -> None:
+def test_of_a_list_with_a_job_that_cannot_be_taken_none_is(server, square, bad, status, field):
     before = count_jobs(server)
     good = {"a": square, "b": square}
     if isinstance(bad, dict) and "beta" in bad:
@@ -67,13 +62,13 @@ def test_of_a_list_with_a_job_that_cannot_be_taken_none_is(
 
 
 @pytest.mark.parametrize("count", [0, 1001])
-def test_a_list_has_one_to_a_thousand_jobs(server: RunningServer, square: str, count: int) -> None:
+def test_a_list_has_one_to_a_thousand_jobs(server, square, count):
     answer = post(server, [{"a": square, "b": square}] * count)
     assert answer.status_code == 422
     assert answer.json()["field"] == "body"
 
 
-def test_a_thousand_jobs_in_one_post_all_end(server: RunningServer, square: str) -> None:
+def test_a_thousand_jobs_in_one_post_all_end(server, square):
     options = {"storage": "memory", "kernel": "auto", "accuracy": "library", "f": "auto"}
     options |= {"alpha": 2.0, "priority": 1, "timeout_seconds": 600, "labels": list("abcdefgh")}
     answer = post(server, [{"a": square, "b": square, **options}] * 1000)
@@ -85,7 +80,7 @@ def test_a_thousand_jobs_in_one_post_all_end(server: RunningServer, square: str)
         assert set(states) == {"succeeded"}
 
 
-def test_a_list_that_is_posted_again_is_made_once(server: RunningServer, square: str) -> None:
+def test_a_list_that_is_posted_again_is_made_once(server, square):
     request = {"a": square, "b": square}
     first = post(server, [request, request | {"alpha": 3.0}], key="list")
     again = post(server, [request, request | {"alpha": 3.0}], key="list")

@@ -4,49 +4,46 @@ import os
 import signal
 import struct
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.matrices import Array, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer, Start
+from tests.server import RunningServer
 from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
 
 MIB = 2**20
 
 
 @pytest.fixture(scope="module")
-def slow() -> Array:
+def slow():
     """A matrix whose square, of 46 MB, takes a second on one core."""
     return make_matrix(2400, 2400, "float64", seed=1)
 
 
 @pytest.fixture(scope="module")
-def square(slow: Array) -> Array:
+def square(slow):
     squared: Array = slow @ slow
     return squared
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(tmp_path_factory):
     """A service with enough memory for large products."""
     folder = tmp_path_factory.mktemp("results") / "data"
     with RunningServer(folder, arena_bytes=512 * MIB, arena_poison=True) as running:
         yield running
 
 
-def post(server: RunningServer, a: str, **options: Any) -> str:
+def post(server, a, **options):
     response = server.client.post("/v1/jobs", json={"a": a, "b": a, **options})
     assert response.status_code == 202, response.text
     return str(response.json()["id"])
 
 
-def has_begun_to_write(server: RunningServer) -> bool:
+def has_begun_to_write(server):
     """Whether some of the unfinished file is on the disk, a part that the engine told of."""
     with suppress(FileNotFoundError):  # it is complete by now
         for path in (server.data_dir / "matrices").glob("*.part"):
@@ -54,7 +51,7 @@ def has_begun_to_write(server: RunningServer) -> bool:
     return False
 
 
-def count_written(path: Path) -> int:
+def count_written(path):
     """Bytes of a file that were written, not only reserved."""
     written = end = 0
     with path.open("rb") as file, suppress(OSError):  # there is no data after the last byte
@@ -65,7 +62,7 @@ def count_written(path: Path) -> int:
     return written
 
 
-def count_commits(server: RunningServer) -> int:
+def count_commits(server):
     """Transactions in the database's write-ahead log, by its format."""
     log = (server.data_dir / "wavetrim.db-wal").read_bytes()
     page_bytes = struct.unpack_from(">I", log, 8)[0]
@@ -78,13 +75,11 @@ def count_commits(server: RunningServer) -> int:
     return commits
 
 
-def find_file(server: RunningServer, job: dict[str, Any]) -> Path:
+def find_file(server, job):
     return server.data_dir / "matrices" / f"{job['result']}.npy"
 
 
-def test_a_result_is_written_while_later_rows_are_computed(
-    server: RunningServer, slow: Array, square: Array
-) -> None:
+def test_a_result_is_written_while_later_rows_are_computed(server, slow, square):
     a = server.upload(slow)
     job_id = post(server, a, verify=True, beta=0.5, c=a)
     wait_until(lambda: has_begun_to_write(server))
@@ -99,9 +94,7 @@ def test_a_result_is_written_while_later_rows_are_computed(
     assert np.array_equal(np.load(find_file(server, job)), kept)
 
 
-def test_what_one_try_has_written_the_next_writes_anew(
-    server: RunningServer, slow: Array, square: Array
-) -> None:
+def test_what_one_try_has_written_the_next_writes_anew(server, slow, square):
     job_id = post(server, server.upload(slow))
     wait_until(lambda: has_begun_to_write(server))
     os.kill(server.find_engine(), signal.SIGKILL)
@@ -113,9 +106,7 @@ def test_what_one_try_has_written_the_next_writes_anew(
     assert np.allclose(server.download(f"/v1/jobs/{job_id}/result"), square)
 
 
-def test_a_cancelled_job_leaves_nothing_of_what_it_has_written(
-    server: RunningServer, slow: Array
-) -> None:
+def test_a_cancelled_job_leaves_nothing_of_what_it_has_written(server, slow):
     before = server.list_matrix_files()
     a = server.upload(slow)
     job_id = post(server, a)
@@ -126,7 +117,7 @@ def test_a_cancelled_job_leaves_nothing_of_what_it_has_written(
 
 
 @pytest.mark.parametrize("storage", ["disk", "memory"])
-def test_a_job_makes_two_transactions(server: RunningServer, storage: str) -> None:
+def test_a_job_makes_two_transactions(server, storage):
     a = server.upload(make_matrix(300, 300, "float32", seed=1))
     counts = []
     for _ in range(5):
@@ -140,7 +131,7 @@ def test_a_job_makes_two_transactions(server: RunningServer, storage: str) -> No
     assert sorted(counts)[2] == 2
 
 
-def test_a_service_that_was_killed_at_once_runs_the_job_again(start_server: Start) -> None:
+def test_a_service_that_was_killed_at_once_runs_the_job_again(start_server):
     server = start_server()
     server.wait_ready()
     a = server.upload(make_matrix(1000, 1000, "int64", seed=1))
@@ -156,9 +147,7 @@ def test_a_service_that_was_killed_at_once_runs_the_job_again(start_server: Star
     assert (job["state"], job["attempts"]) in (("succeeded", 2), ("succeeded", 3))
 
 
-def test_a_look_at_a_job_waits_for_its_end_as_long_as_it_is_asked_to(
-    server: RunningServer, slow: Array
-) -> None:
+def test_a_look_at_a_job_waits_for_its_end_as_long_as_it_is_asked_to(server, slow):
     a = server.upload(make_matrix(1000, 1000, "int64", seed=1))
     job_id = post(server, a)
     look = server.client.get(f"/v1/jobs/{job_id}?wait_seconds=0.05").json()
@@ -169,9 +158,7 @@ def test_a_look_at_a_job_waits_for_its_end_as_long_as_it_is_asked_to(
     assert (refused.status_code, refused.json()["field"]) == (422, "wait_seconds")
 
 
-def test_a_caller_that_waits_for_a_queued_job_is_told_when_the_service_ends(
-    start_server: Start, slow: Array
-) -> None:
+def test_a_caller_that_waits_for_a_queued_job_is_told_when_the_service_ends(start_server, slow):
     server = start_server(drain_seconds=20)
     server.wait_ready()
     a = server.upload(make_matrix(1300, 1300, "int64", seed=1))
@@ -182,7 +169,7 @@ def test_a_caller_that_waits_for_a_queued_job_is_told_when_the_service_ends(
     assert job["state"] == "queued"
 
 
-def test_results_in_memory_that_find_no_room_there_are_kept_on_disk(start_server: Start) -> None:
+def test_results_in_memory_that_find_no_room_there_are_kept_on_disk(start_server):
     server = start_server(arena_bytes=32 * MIB, arena_slab_bytes=16 * MIB, arena_poison=True)
     server.wait_ready()
     a = make_matrix(1024, 1024, "float64", seed=1)  # 8 MiB, and a page: a slab has one of them

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -20,7 +19,7 @@ VIEW = {
 
 
 @pytest.fixture(scope="module")
-def operands(server: RunningServer) -> dict[str, str]:
+def operands(server):
     """Ids of small matrices of several shapes and element types."""
     return {
         "tall": server.upload(make_matrix(7, 3, "float32", seed=1)),
@@ -31,16 +30,16 @@ def operands(server: RunningServer) -> dict[str, str]:
     }
 
 
-def post(running: RunningServer, key: str | None = None, **request: Any) -> httpx.Response:
+def post(running, key=None, **request):
     headers = {} if key is None else {"Idempotency-Key": key}
     return running.client.post("/v1/jobs", json=request, headers=headers)
 
 
-def wait_begun(running: RunningServer, job_id: str) -> dict[str, Any]:
+def wait_begun(running, job_id):
     """The job once some of it is done."""
     job: dict[str, Any] = {}
 
-    def has_begun() -> bool:
+    def has_begun():
         job.update(running.client.get(f"/v1/jobs/{job_id}").json())
         return bool(job["progress"] > 0)
 
@@ -48,7 +47,7 @@ def wait_begun(running: RunningServer, job_id: str) -> dict[str, Any]:
     return job
 
 
-def expect_problem(response: httpx.Response, status: int, field: str, *words: str) -> None:
+def expect_problem(response, status, field, *words):
     """The response is a problem document that names the field and says these words."""
     assert response.status_code == status, response.text
     assert response.headers["Content-Type"] == "application/problem+json"
@@ -59,7 +58,7 @@ def expect_problem(response: httpx.Response, status: int, field: str, *words: st
         assert word in problem["detail"], problem
 
 
-def test_a_posted_job_is_computed_and_its_product_fetched(server: RunningServer) -> None:
+def test_a_posted_job_is_computed_and_its_product_fetched(server):
     a, b = make_matrix(64, 40, "float32", seed=1), make_matrix(40, 90, "float32", seed=2)
     posted = post(server, a=server.upload(a), b=server.upload(b), verify=True)
     assert posted.status_code == 202
@@ -85,7 +84,7 @@ def test_a_posted_job_is_computed_and_its_product_fetched(server: RunningServer)
     assert np.array_equal(server.download(f"/v1/matrices/{done['result']}/data"), product)
 
 
-def test_options_are_kept_in_the_job(server: RunningServer, operands) -> None:
+def test_options_are_kept_in_the_job(server, operands):
     job = post(server, a=operands["tall"], b=operands["wide"], accuracy="float32", f=7).json()
     assert (job["request"]["accuracy"], job["request"]["f"]) == ("float32", 7)
     done = server.wait_job(job["id"])
@@ -94,7 +93,7 @@ def test_options_are_kept_in_the_job(server: RunningServer, operands) -> None:
     assert done["plan"]["no_gpu_reason"].startswith("there is no GPU")
 
 
-def test_a_result_is_an_operand_of_the_next_job(server: RunningServer) -> None:
+def test_a_result_is_an_operand_of_the_next_job(server):
     a = make_matrix(20, 20, "float64", seed=1)
     a_id = server.upload(a)
     first = server.wait_job(post(server, a=a_id, b=a_id).json()["id"])
@@ -104,7 +103,7 @@ def test_a_result_is_an_operand_of_the_next_job(server: RunningServer) -> None:
     assert np.allclose(cube, 2 * a @ a @ a - a)
 
 
-def test_a_part_of_the_result_can_be_asked_for(server: RunningServer, operands) -> None:
+def test_a_part_of_the_result_can_be_asked_for(server, operands):
     job = post(server, a=operands["tall"], b=operands["wide"]).json()
     server.wait_job(job["id"])
     path = f"/v1/jobs/{job['id']}/result"
@@ -116,9 +115,7 @@ def test_a_part_of_the_result_can_be_asked_for(server: RunningServer, operands) 
     assert decode_npy(whole.content).shape == (7, 7)
 
 
-def test_a_running_job_shows_progress_and_has_no_result_yet(
-    server: RunningServer, operands
-) -> None:
+def test_a_running_job_shows_progress_and_has_no_result_yet(server, operands):
     job = post(server, a=operands["slow"], b=operands["slow"]).json()
     running = wait_begun(server, job["id"])
     assert running["state"] == "running"
@@ -134,7 +131,7 @@ def test_a_running_job_shows_progress_and_has_no_result_yet(
     expect_problem(server.client.get(f"/v1/jobs/{job['id']}/result"), 409, "state", "is cancelled")
 
 
-def test_a_queued_job_is_cancelled_at_once(server: RunningServer, operands) -> None:
+def test_a_queued_job_is_cancelled_at_once(server, operands):
     blocker = post(server, a=operands["slow"], b=operands["slow"]).json()
     wait_begun(server, blocker["id"])
     queued = post(server, a=operands["tall"], b=operands["wide"], verify=True).json()
@@ -145,7 +142,7 @@ def test_a_queued_job_is_cancelled_at_once(server: RunningServer, operands) -> N
     assert server.wait_job(queued["id"])["started_at"] is None
 
 
-def test_an_operand_of_an_unfinished_job_is_not_deleted(server: RunningServer, operands) -> None:
+def test_an_operand_of_an_unfinished_job_is_not_deleted(server, operands):
     running = post(server, a=operands["slow"], b=operands["slow"]).json()
     wait_begun(server, running["id"])
     ones = server.upload(np.ones((3, 3), np.float32)), server.upload(np.ones((3, 3), np.float32))
@@ -162,7 +159,7 @@ def test_an_operand_of_an_unfinished_job_is_not_deleted(server: RunningServer, o
         assert server.client.delete(f"/v1/matrices/{matrix}").status_code == 204
 
 
-def test_a_succeeded_job_is_not_cancelled(server: RunningServer, operands) -> None:
+def test_a_succeeded_job_is_not_cancelled(server, operands):
     job = post(server, a=operands["tall"], b=operands["wide"]).json()
     server.wait_job(job["id"])
     response = server.client.delete(f"/v1/jobs/{job['id']}")
@@ -208,8 +205,8 @@ def test_a_succeeded_job_is_not_cancelled(server: RunningServer, operands) -> No
     ],
 )
 def test_a_request_that_cannot_be_met_is_refused_by_field(
-    server: RunningServer, operands, options, status, field, words
-) -> None:
+    server, operands, options, status, field, words
+):
     request = {"a": "tall", "b": "wide"} | options
     for name in ("a", "b", "c"):
         if name in request:
@@ -220,7 +217,7 @@ def test_a_request_that_cannot_be_met_is_refused_by_field(
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_factors_are_finite(server: RunningServer, operands, value: str) -> None:
+def test_factors_are_finite(server, operands, value):
     body = json.dumps({"a": operands["tall"], "b": operands["wide"]})
     response = server.client.post(
         "/v1/jobs",
@@ -234,9 +231,7 @@ def test_factors_are_finite(server: RunningServer, operands, value: str) -> None
     ("body", "status"),
     [(b"{", 400), (b"", 422), (b"[]", 422), (b"3", 422), (b"{}", 422), (b"\xff\xfe{", 400)],
 )
-def test_a_body_that_is_no_request_is_a_problem(
-    server: RunningServer, body: bytes, status: int
-) -> None:
+def test_a_body_that_is_no_request_is_a_problem(server, body, status):
     response = server.client.post(
         "/v1/jobs", content=body, headers={"Content-Type": "application/json"}
     )
@@ -245,7 +240,7 @@ def test_a_body_that_is_no_request_is_a_problem(
 
 
 @pytest.mark.parametrize("body", [b'{"a": "\\ud800", "b": "x"}', b'{"\\udfff": 1}'])
-def test_a_lone_surrogate_is_refused(server: RunningServer, body: bytes) -> None:
+def test_a_lone_surrogate_is_refused(server, body):
     response = server.client.post(
         "/v1/jobs", content=body, headers={"Content-Type": "application/json"}
     )
@@ -253,20 +248,20 @@ def test_a_lone_surrogate_is_refused(server: RunningServer, body: bytes) -> None
     assert response.headers["Content-Type"] == "application/problem+json"
 
 
-def test_a_document_that_differs_from_its_digest_is_refused(server: RunningServer) -> None:
+def test_a_document_that_differs_from_its_digest_is_refused(server):
     headers = {"Content-Digest": f"sha-256=:{'A' * 43}=:", "Content-Type": "application/json"}
     response = server.client.post("/v1/jobs", content=b"{}", headers=headers)
     assert (response.status_code, response.json()["field"]) == (400, "Content-Digest")
 
 
 @pytest.mark.parametrize("job_id", ["0" * 32, "nothing", "%00", "a%2Fb", "é"])
-def test_an_unknown_job_is_not_found(server: RunningServer, job_id: str) -> None:
+def test_an_unknown_job_is_not_found(server, job_id):
     for method in ("GET", "DELETE"):
         assert server.client.request(method, f"/v1/jobs/{job_id}").status_code == 404
     assert server.client.get(f"/v1/jobs/{job_id}/result").status_code == 404
 
 
-def test_a_retried_post_gets_the_first_job(server: RunningServer, operands) -> None:
+def test_a_retried_post_gets_the_first_job(server, operands):
     request = {"a": operands["tall"], "b": operands["wide"]}
     first = post(server, key="one", **request)
     again = post(server, key="one", **request)
@@ -279,7 +274,7 @@ def test_a_retried_post_gets_the_first_job(server: RunningServer, operands) -> N
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256, "tab\tinside"])
-def test_a_key_that_cannot_be_kept_is_refused(server: RunningServer, operands, key: str) -> None:
+def test_a_key_that_cannot_be_kept_is_refused(server, operands, key):
     response = post(server, key=key, a=operands["tall"], b=operands["wide"])
     expect_problem(response, 422, "Idempotency-Key", "1 to 255")
 
@@ -301,7 +296,7 @@ def test_a_page_that_cannot_be_shown_is_refused(server: RunningServer, query, fi
     expect_problem(response, 422, field)
 
 
-def test_a_full_queue_asks_to_come_back_later(start_server) -> None:
+def test_a_full_queue_asks_to_come_back_later(start_server):
     running = start_server(max_queued_jobs=1)
     running.wait_ready()
     slow = running.upload(make_matrix(1500, 1500, "int64", seed=1))
@@ -320,7 +315,7 @@ def test_a_full_queue_asks_to_come_back_later(start_server) -> None:
         running.client.delete(f"/v1/jobs/{job['id']}")
 
 
-def test_the_description_of_the_api_has_examples_that_hold(server: RunningServer) -> None:
+def test_the_description_of_the_api_has_examples_that_hold(server):
     document = server.client.get("/openapi.json").json()
     paths = document["paths"]
     assert {"get", "post"} <= set(paths["/v1/jobs"])

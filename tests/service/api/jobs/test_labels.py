@@ -1,9 +1,7 @@
 """Labels of jobs, by which they are found and cancelled, and a priority that is changed."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -13,26 +11,26 @@ from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller, sto
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(tmp_path_factory):
     with RunningServer(tmp_path_factory.mktemp("labels") / "data", api_key=OWN_KEY) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def ada(server: RunningServer) -> Iterator[httpx.Client]:
+def ada(server):
     client = open_caller(server, manage_keys(server, "add", "ada"))
     yield client
     client.close()
 
 
 @pytest.fixture(scope="module")
-def bob(server: RunningServer) -> Iterator[httpx.Client]:
+def bob(server):
     client = open_caller(server, manage_keys(server, "add", "bob"))
     yield client
     client.close()
 
 
-def post(client: httpx.Client, *labels: str, size: int = 2, **options: Any) -> str:
+def post(client, *labels, size=2, **options):
     """Post a job that the engine computes; returns its id."""
     matrix = store(client, size)["id"]
     request = {"a": matrix, "b": matrix, "verify": True, "labels": list(labels), **options}
@@ -42,19 +40,19 @@ def post(client: httpx.Client, *labels: str, size: int = 2, **options: Any) -> s
     return str(answer.json()["id"])
 
 
-def list_ids(client: httpx.Client, *labels: str, **query: str) -> list[str]:
+def list_ids(client, *labels, **query):
     params: Any = [*(("label", one) for one in labels), *query.items()]
     answer = client.get("/v1/jobs", params=params)
     assert answer.status_code == 200, answer.text
     return [job["id"] for job in answer.json()["jobs"]]
 
 
-def wait_end(client: httpx.Client, job_id: str) -> dict[str, Any]:
+def wait_end(client, job_id):
     job: dict[str, Any] = client.get(f"/v1/jobs/{job_id}?wait_seconds=60").json()
     return job
 
 
-def test_jobs_are_found_by_all_of_their_labels(ada: httpx.Client, bob: httpx.Client) -> None:
+def test_jobs_are_found_by_all_of_their_labels(ada, bob):
     night, both, twice = post(ada, "night"), post(ada, "night", "größe 7"), post(ada, "x", "x")
     other = post(bob, "night")
     assert list_ids(ada, "night") == [both, night]
@@ -67,9 +65,7 @@ def test_jobs_are_found_by_all_of_their_labels(ada: httpx.Client, bob: httpx.Cli
     assert list_ids(ada, "night", state="succeeded", limit="1") == [both]
 
 
-def test_unfinished_jobs_are_cancelled_by_label(
-    server: RunningServer, ada: httpx.Client, bob: httpx.Client
-) -> None:
+def test_unfinished_jobs_are_cancelled_by_label(server, ada, bob):
     done = post(ada, "sweep")
     wait_end(ada, done)
     with server.engine_stopped():
@@ -91,11 +87,11 @@ def test_unfinished_jobs_are_cancelled_by_label(
     assert ada.delete("/v1/jobs", params={"label": "sweep"}).json() == {"cancelled": 0}
 
 
-def wait_state(client: httpx.Client, job_id: str) -> str:
+def wait_state(client, job_id):
     return str(client.get(f"/v1/jobs/{job_id}").json()["state"])
 
 
-def test_jobs_are_not_cancelled_without_a_label(ada: httpx.Client) -> None:
+def test_jobs_are_not_cancelled_without_a_label(ada):
     refused = ada.delete("/v1/jobs")
     assert (refused.status_code, refused.json()["field"]) == (422, "label")
 
@@ -103,7 +99,7 @@ def test_jobs_are_not_cancelled_without_a_label(ada: httpx.Client) -> None:
 @pytest.mark.parametrize(
     "labels", [["x"] * 9, [""], ["x" * 65], ["a\nb"], ["a\x00"], [3], "night", None]
 )
-def test_labels_that_cannot_be_kept_are_refused(ada: httpx.Client, labels: Any) -> None:
+def test_labels_that_cannot_be_kept_are_refused(ada, labels):
     matrix = store(ada)["id"]
     refused = ada.post("/v1/jobs", json={"a": matrix, "b": matrix, "labels": labels})
     assert refused.status_code == 422
@@ -115,7 +111,7 @@ def test_labels_that_cannot_be_kept_are_refused(ada: httpx.Client, labels: Any) 
             assert answer.json()["field"].startswith("label")
 
 
-def test_a_label_stays_as_long_as_its_job(start_server: Any) -> None:
+def test_a_label_stays_as_long_as_its_job(start_server):
     server = start_server(job_ttl_seconds=2)
     server.wait_ready()
     a = server.upload(np.ones((2, 2)))
@@ -129,9 +125,7 @@ def test_a_label_stays_as_long_as_its_job(start_server: Any) -> None:
     assert list_ids(server.client, "old") in ([again], [])
 
 
-def test_the_priority_of_a_queued_job_counts_at_once(
-    server: RunningServer, ada: httpx.Client
-) -> None:
+def test_the_priority_of_a_queued_job_counts_at_once(server, ada):
     with server.engine_stopped():
         first = post(ada, size=600)
         wait_until(lambda: wait_state(ada, first) == "running")
@@ -162,9 +156,7 @@ def test_the_priority_of_a_queued_job_counts_at_once(
         ({"priority": 1, "alpha": 2.0}, "alpha"),
     ],
 )
-def test_a_change_that_cannot_be_made_is_refused(
-    ada: httpx.Client, change: dict[str, Any], field: str
-) -> None:
+def test_a_change_that_cannot_be_made_is_refused(ada, change, field):
     job_id = post(ada)
     refused = ada.patch(f"/v1/jobs/{job_id}", json=change)
     assert (refused.status_code, refused.json()["field"]) == (422, field)

@@ -1,11 +1,8 @@
 """Whose turn it is, over HTTP: callers with keys of their own, and one that floods the service."""
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -19,52 +16,50 @@ SLOW = np.ones((500, 500), np.int64)
 
 
 @pytest.fixture
-def server(start_server: Any) -> RunningServer:
+def server(start_server):
     running: RunningServer = start_server(api_key=OWN_KEY, max_queued_jobs=40)
     running.wait_ready()
     return running
 
 
 @pytest.fixture
-def callers(server: RunningServer) -> Iterator[list[httpx.Client]]:
+def callers(server):
     opened = [open_caller(server, manage_keys(server, "add", name)) for name in ("ada", "bob")]
     yield opened
     for one in opened:
         one.close()
 
 
-def upload(client: httpx.Client, array: Any) -> str:
+def upload(client, array):
     answer = client.post("/v1/matrices", content=encode_npy(array), headers=NPY)
     assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
 
 
-def post(client: httpx.Client, a: str, **options: Any) -> httpx.Response:
+def post(client, a, **options):
     return client.post("/v1/jobs", json={"a": a, "b": a, "storage": "memory", **options})
 
 
-def flood(client: httpx.Client, a: str, count: int, **options: Any) -> list[str]:
+def flood(client, a, count, **options):
     answers = [post(client, a, **options) for _ in range(count)]
     assert {one.status_code for one in answers} == {202}
     return [one.json()["id"] for one in answers]
 
 
-def finish(client: httpx.Client, job_id: str) -> str:
+def finish(client, job_id):
     """Wait for a job; returns when it ended."""
     job = client.get(f"/v1/jobs/{job_id}?wait_seconds=60").json()
     assert job["state"] == "succeeded", job
     return str(job["finished_at"])
 
 
-def count_ended(client: httpx.Client, jobs: list[str], at: str) -> int:
+def count_ended(client, jobs, at):
     """How many of some jobs had ended at a time."""
     ends = [client.get(f"/v1/jobs/{one}").json()["finished_at"] for one in jobs]
     return sum(end is not None and end <= at for end in ends)
 
 
-def test_a_caller_that_floods_the_queue_delays_others_by_their_share(
-    callers: list[httpx.Client],
-) -> None:
+def test_a_caller_that_floods_the_queue_delays_others_by_their_share(callers):
     ada, bob = callers
     a, b = upload(ada, SLOW), upload(bob, SLOW)
     flooded = flood(ada, a, 30, priority=1000)
@@ -76,9 +71,7 @@ def test_a_caller_that_floods_the_queue_delays_others_by_their_share(
         ada.delete(f"/v1/jobs/{one}")
 
 
-def test_a_product_in_one_call_waits_for_its_turn_and_no_longer(
-    callers: list[httpx.Client],
-) -> None:
+def test_a_product_in_one_call_waits_for_its_turn_and_no_longer(callers):
     ada, bob = callers
     flooded = flood(ada, upload(ada, SLOW), 30)
     began = time.monotonic()
@@ -91,7 +84,7 @@ def test_a_product_in_one_call_waits_for_its_turn_and_no_longer(
         ada.delete(f"/v1/jobs/{one}")
 
 
-def test_small_products_do_not_wait_for_a_large_one(callers: list[httpx.Client]) -> None:
+def test_small_products_do_not_wait_for_a_large_one(callers):
     ada, _ = callers
     large, small = upload(ada, np.ones((1400, 1400), np.int64)), upload(ada, np.ones((64, 64)))
     slow = post(ada, large).json()["id"]
@@ -102,9 +95,7 @@ def test_small_products_do_not_wait_for_a_large_one(callers: list[httpx.Client])
     ada.delete(f"/v1/jobs/{slow}")
 
 
-def test_of_a_callers_jobs_the_short_ones_and_the_urgent_ones_go_first(
-    callers: list[httpx.Client],
-) -> None:
+def test_of_a_callers_jobs_the_short_ones_and_the_urgent_ones_go_first(callers):
     ada, _ = callers
     sizes = {size: upload(ada, np.ones((size, size), np.int64)) for size in (300, 600, 900)}
     first = flood(ada, sizes[900], 2)  # one runs, one is in memory already
@@ -118,7 +109,7 @@ def test_of_a_callers_jobs_the_short_ones_and_the_urgent_ones_go_first(
     assert ends["short"] < ends["usual"]
 
 
-def test_a_full_queue_is_its_callers_alone(callers: list[httpx.Client]) -> None:
+def test_a_full_queue_is_its_callers_alone(callers):
     ada, bob = callers
     slow = upload(ada, np.ones((1400, 1400), np.int64))
     with ThreadPoolExecutor(8) as pool:
@@ -134,16 +125,14 @@ def test_a_full_queue_is_its_callers_alone(callers: list[httpx.Client]) -> None:
         ada.delete(f"/v1/jobs/{one}")
 
 
-def test_metrics_tell_what_is_left_and_how_long_the_last_one_waits(
-    server: RunningServer, callers: list[httpx.Client]
-) -> None:
+def test_metrics_tell_what_is_left_and_how_long_the_last_one_waits(server, callers):
     ada, _ = callers
     slow = upload(ada, np.ones((1200, 1200), np.int64))
     jobs = flood(ada, slow, 6)
     wait_until(lambda: ada.get(f"/v1/jobs/{jobs[0]}").json()["state"] == "running")
     admin = {"Authorization": f"Bearer {OWN_KEY}"}
 
-    def look() -> tuple[float, float]:
+    def look():
         shown = server.client.get("/v1/devices", headers=admin).json()
         (lane,) = shown["lanes"]
         return lane["busy_seconds"], shown["longest_wait_seconds"]

@@ -5,13 +5,11 @@ import shutil
 import numpy as np
 
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy
+from tests.server import NPY, encode_npy
 from wavetrim.scheduler.profile.presets import PRESETS
 
 
-def test_a_machine_without_a_gpu_says_so_and_where_its_figures_come_from(
-    shared_server: RunningServer,
-) -> None:
+def test_a_machine_without_a_gpu_says_so_and_where_its_figures_come_from(shared_server):
     listed = shared_server.client.get("/v1/devices").json()
     assert listed["devices"] == []
     assert listed["cpu_threads"] == 1
@@ -26,9 +24,7 @@ def test_a_machine_without_a_gpu_says_so_and_where_its_figures_come_from(
     assert disk["limit_bytes"] == 256 * 2**30
 
 
-def test_every_preset_is_listed_with_its_source_and_can_be_planned_for(
-    shared_server: RunningServer,
-) -> None:
+def test_every_preset_is_listed_with_its_source_and_can_be_planned_for(shared_server):
     presets = shared_server.client.get("/v1/devices").json()["presets"]
     assert [preset["name"] for preset in presets] == [gpu.name for gpu in PRESETS]
     for preset in presets:
@@ -38,11 +34,11 @@ def test_every_preset_is_listed_with_its_source_and_can_be_planned_for(
         assert plan["profile"]["device"] == preset["name"]
 
 
-def test_runs_correct_the_predictions_and_metrics_and_profile_tell(server: RunningServer) -> None:
+def test_runs_correct_the_predictions_and_metrics_and_profile_tell(server):
     """They run in the engine's process, which tells the service."""
     content = encode_npy(np.ones((700, 600))) + encode_npy(np.ones((600, 500)))
 
-    def is_told() -> bool:
+    def is_told():
         server.client.post("/v1/matmul", content=content, headers=NPY).raise_for_status()
         metrics = server.client.get("/metrics").text
         return 'wavetrim_correction_runs{runs_like="CPU: arithmetic in float64"}' in metrics

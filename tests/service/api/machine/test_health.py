@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, Start, encode_npy
+from tests.server import NPY, encode_npy
 from wavetrim.service.settings import Settings
 from wavetrim.service.version import find_version
 
 
-def test_a_service_is_live_and_ready(shared_server: RunningServer) -> None:
+def test_a_service_is_live_and_ready(shared_server):
     assert shared_server.client.get("/healthz/live").json() == {"status": "live"}
     assert shared_server.client.get("/healthz/ready").json() == {"status": "ready"}
 
 
-def test_without_its_engine_a_service_is_live_but_not_ready(server: RunningServer) -> None:
+def test_without_its_engine_a_service_is_live_but_not_ready(server):
     os.kill(server.find_engine(), signal.SIGKILL)
     response = server.client.get("/healthz/ready")
     while response.status_code == 200:
@@ -32,7 +32,7 @@ def test_without_its_engine_a_service_is_live_but_not_ready(server: RunningServe
     assert server.read_metric("wavetrim_engine_restarts_total") == 1
 
 
-def test_without_its_data_folder_a_service_is_not_ready(server: RunningServer) -> None:
+def test_without_its_data_folder_a_service_is_not_ready(server):
     folder = server.data_dir / "matrices"
     away = folder.rename(server.data_dir / "away")
     response = server.client.get("/healthz/ready")
@@ -42,7 +42,7 @@ def test_without_its_data_folder_a_service_is_not_ready(server: RunningServer) -
     server.wait_ready(5)
 
 
-def test_metrics_count_jobs_seconds_bytes_and_requests(server: RunningServer) -> None:
+def test_metrics_count_jobs_seconds_bytes_and_requests(server):
     content = encode_npy(np.ones((30, 40))) + encode_npy(np.ones((40, 50)))
     answer = server.client.post("/v1/matmul", content=content, headers=NPY)
     assert answer.status_code == 200
@@ -79,7 +79,7 @@ def test_metrics_count_jobs_seconds_bytes_and_requests(server: RunningServer) ->
         assert line in lines
 
 
-def test_odd_methods_make_no_metrics_of_their_own(server: RunningServer) -> None:
+def test_odd_methods_make_no_metrics_of_their_own(server):
     for method in ("PROPFIND", "MKCOL"):
         assert server.client.request(method, "/v1/jobs").status_code == 405
     text = server.client.get("/metrics").text
@@ -87,14 +87,14 @@ def test_odd_methods_make_no_metrics_of_their_own(server: RunningServer) -> None
     assert "PROPFIND" not in text
 
 
-def test_head_counts_as_a_request_of_its_route(server: RunningServer) -> None:
+def test_head_counts_as_a_request_of_its_route(server):
     assert server.client.head("/v1/devices").status_code == 200
     name = 'wavetrim_http_requests_total{method="HEAD",route="/v1/devices",status="200"}'
     wait_until(lambda: name in server.client.get("/metrics").text)
 
 
 @pytest.mark.gpu
-def test_metrics_show_what_the_driver_tells_of_each_gpu(start_server: Start) -> None:
+def test_metrics_show_what_the_driver_tells_of_each_gpu(start_server):
     server = start_server(devices="0")
     server.wait_ready()
     wait_until(lambda: 'wavetrim_gpu_clock_mhz{gpu="0"}' in server.client.get("/metrics").text)

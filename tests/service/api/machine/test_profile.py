@@ -1,13 +1,10 @@
 """Profiles over HTTP."""
 
-from tests.server import RunningServer
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import FORMAT_VERSION, find_profile, read_profile
 
 
-def test_a_profile_has_every_number_that_plans_are_made_from(
-    shared_server: RunningServer,
-) -> None:
+def test_a_profile_has_every_number_that_plans_are_made_from(shared_server):
     for name in [*(preset.name for preset in PRESETS), "H200 x3"]:
         sent = shared_server.client.get("/v1/profile", params={"device": name}).json()
         assert sent.pop("corrections") == []
@@ -17,9 +14,7 @@ def test_a_profile_has_every_number_that_plans_are_made_from(
         assert read_profile(document) == expected
 
 
-def test_this_machine_has_a_profile_and_an_unknown_one_is_refused(
-    shared_server: RunningServer,
-) -> None:
+def test_this_machine_has_a_profile_and_an_unknown_one_is_refused(shared_server):
     sent = shared_server.client.get("/v1/profile").json()
     assert (sent["device"], sent["gpu"], sent["cpu"]["threads"]) == ("cpu", None, 1)
     refused = shared_server.client.get("/v1/profile", params={"device": "abacus"})

@@ -1,10 +1,9 @@
 """Downloads over HTTP: whole, in part, and while the matrix is removed."""
 
-import httpx
 import numpy as np
 import pytest
 
-from tests.server import RunningServer, decode_npy, encode_npy, open_http
+from tests.server import decode_npy, encode_npy, open_http
 
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 
@@ -19,9 +18,7 @@ ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
         ("bytes=260-999", (260, 268)),
     ],
 )
-def test_a_range_is_sent(
-    shared_server: RunningServer, asked: str, expected: tuple[int, int]
-) -> None:
+def test_a_range_is_sent(shared_server, asked, expected):
     path = f"/v1/matrices/{shared_server.upload(ARRAY)}/data"
     begin, end = expected
     response = shared_server.client.get(path, headers={"Range": asked})
@@ -32,7 +29,7 @@ def test_a_range_is_sent(
 
 
 @pytest.mark.parametrize("asked", ["bytes=268-", "bytes=268-270", "bytes=-0"])
-def test_a_range_after_the_end_is_refused(shared_server: RunningServer, asked: str) -> None:
+def test_a_range_after_the_end_is_refused(shared_server, asked):
     path = f"/v1/matrices/{shared_server.upload(ARRAY)}/data"
     behind = shared_server.client.get(path, headers={"Range": asked})
     assert behind.status_code == 416
@@ -40,16 +37,14 @@ def test_a_range_after_the_end_is_refused(shared_server: RunningServer, asked: s
     assert behind.json()["field"] == "Range"
 
 
-def test_other_units_several_ranges_and_nonsense_mean_the_whole_file(
-    shared_server: RunningServer,
-) -> None:
+def test_other_units_several_ranges_and_nonsense_mean_the_whole_file(shared_server):
     path = f"/v1/matrices/{shared_server.upload(ARRAY)}/data"
     for asked in ("", "bytes", "bytes=-", "bytes=5-2", "rows=1-2", "bytes=0-1,3-4", "bytes=a-b"):
         whole = shared_server.client.get(path, headers={"Range": asked})
         assert (whole.status_code, whole.content) == (200, encode_npy(ARRAY)), asked
 
 
-def test_conditional_requests(shared_server: RunningServer) -> None:
+def test_conditional_requests(shared_server):
     path = f"/v1/matrices/{shared_server.upload(ARRAY)}/data"
     etag = shared_server.client.get(path).headers["etag"]
     assert etag.startswith('"')
@@ -64,13 +59,11 @@ def test_conditional_requests(shared_server: RunningServer) -> None:
         )
 
 
-def test_if_match_is_a_condition_of_every_call_that_has_the_etag(
-    shared_server: RunningServer,
-) -> None:
+def test_if_match_is_a_condition_of_every_call_that_has_the_etag(shared_server):
     matrix_id = shared_server.upload(ARRAY)
     calls = [("GET", "/data"), ("HEAD", "/data"), ("DELETE", "")]
 
-    def ask(method: str, path: str, *tags: str, **more: str) -> httpx.Response:
+    def ask(method, path, *tags, **more):
         fields = [("If-Match", one) for one in tags] + [*more.items()]
         url = f"/v1/matrices/{matrix_id}{path}"
         return shared_server.client.request(method, url, headers=fields)
@@ -95,7 +88,7 @@ def test_if_match_is_a_condition_of_every_call_that_has_the_etag(
         assert ask(method, path, "*").status_code == 404
 
 
-def test_head_tells_what_get_would_send(shared_server: RunningServer) -> None:
+def test_head_tells_what_get_would_send(shared_server):
     path = f"/v1/matrices/{shared_server.upload(ARRAY)}/data"
     head, get = shared_server.client.head(path), shared_server.client.get(path)
     assert (head.status_code, head.content) == (200, b"")
@@ -103,7 +96,7 @@ def test_head_tells_what_get_would_send(shared_server: RunningServer) -> None:
         assert head.headers[name] == get.headers[name]
 
 
-def test_deleting_a_matrix_does_not_disturb_its_download(shared_server: RunningServer) -> None:
+def test_deleting_a_matrix_does_not_disturb_its_download(shared_server):
     array = np.random.default_rng(5).random((2000, 1500))
     matrix_id = shared_server.upload(array)
     with shared_server.client.stream("GET", f"/v1/matrices/{matrix_id}/data") as response:
@@ -124,7 +117,7 @@ def test_deleting_a_matrix_does_not_disturb_its_download(shared_server: RunningS
         ("DELETE", "/v1/matrices/none"),
     ],
 )
-def test_unknown_ids_are_not_found(shared_server: RunningServer, method: str, path: str) -> None:
+def test_unknown_ids_are_not_found(shared_server, method, path):
     response = shared_server.client.request(method, path)
     assert response.status_code == 404
     assert response.headers["content-type"] == "application/problem+json"

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,7 @@ PATHS = ("/v1/matrices", "/v1/matrices?storage=memory", "/v1/matmul")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stalled")
     with RunningServer(
         folder / "data", arena_bytes=ARENA_BYTES, max_bodies=STALLED + 1, arena_idle_seconds=1
@@ -32,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         yield running
 
 
-def announce(server: RunningServer, path: str, size_bytes: int) -> socket.socket:
+def announce(server, path, size_bytes):
     """A request whose header says how long its matrix is, and nothing of that."""
     header = format_header(1, size_bytes, "int8")
     length = len(header) + size_bytes + (path == "/v1/matmul") * 10**6
@@ -43,11 +42,11 @@ def announce(server: RunningServer, path: str, size_bytes: int) -> socket.socket
     return connection
 
 
-def read_arena(server: RunningServer, what: str) -> float:
+def read_arena(server, what):
     return server.read_metric(f'wavetrim_arena{{what="{what}"}}')
 
 
-def count_disk_bytes(server: RunningServer) -> int:
+def count_disk_bytes(server):
     """What unfinished files take."""
     taken = 0
     for path in (server.data_dir / "matrices").glob("*.part"):
@@ -56,11 +55,11 @@ def count_disk_bytes(server: RunningServer) -> int:
     return taken
 
 
-def count_files(server: RunningServer) -> int:
+def count_files(server):
     return len(list((server.data_dir / "matrices").glob("*.part")))
 
 
-def count_memory_bytes(server: RunningServer) -> int:
+def count_memory_bytes(server):
     """All that the service's process has, matrices among it."""
     status = Path(f"/proc/{server.process.pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
@@ -68,9 +67,7 @@ def count_memory_bytes(server: RunningServer) -> int:
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("size", SIZES)
-def test_stalled_bodies_hold_a_step_each_and_keep_nobody_out(
-    server: RunningServer, path: str, size: str
-) -> None:
+def test_stalled_bodies_hold_a_step_each_and_keep_nobody_out(server, path, size):
     size_bytes = SIZES[size]
     in_file = size_bytes > ARENA_BYTES
     if in_file and "memory" in path:
@@ -103,12 +100,10 @@ def test_stalled_bodies_hold_a_step_each_and_keep_nobody_out(
 
 
 @pytest.mark.parametrize("path", ["/v1/matrices", "/v1/matmul"])
-def test_a_body_in_a_file_takes_no_descriptor_and_goes_with_its_caller(
-    server: RunningServer, path: str
-) -> None:
+def test_a_body_in_a_file_takes_no_descriptor_and_goes_with_its_caller(server, path):
     process = Path(f"/proc/{server.process.pid}")
 
-    def count_mapped() -> int:
+    def count_mapped():
         return (process / "maps").read_text().count(".part")
 
     with announce(server, path, SIZES["larger than all memory for matrices"]) as connection:
@@ -120,7 +115,7 @@ def test_a_body_in_a_file_takes_no_descriptor_and_goes_with_its_caller(
     wait_until(lambda: count_mapped() == 0)
 
 
-def send_to_a_full_disk(server: RunningServer, disk: Path, path: str, content: bytes) -> bytes:
+def send_to_a_full_disk(server, disk, path, content):
     """Sends a body; when a quarter of it has come, another takes all the disk."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
         connection.sendall(make_head(path, len(content)) + content[: 10 * MIB])
@@ -137,7 +132,7 @@ def send_to_a_full_disk(server: RunningServer, disk: Path, path: str, content: b
 
 @pytest.mark.needs("mounts")
 @pytest.mark.parametrize("arena_bytes", [0, ARENA_BYTES])
-def test_a_disk_that_becomes_full_in_the_middle_is_told_and_nothing_stays(arena_bytes: int) -> None:
+def test_a_disk_that_becomes_full_in_the_middle_is_told_and_nothing_stays(arena_bytes):
     matrix = encode_npy(np.ones((40, MIB), np.int8))
     # With memory for matrices, a product needs no disk.
     bodies = {"/v1/matrices": matrix} | ({} if arena_bytes else {"/v1/matmul": matrix + matrix})

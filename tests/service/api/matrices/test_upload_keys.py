@@ -1,27 +1,22 @@
 """Uploads under an Idempotency-Key: the same matrix once, another one never."""
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
-import httpx
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from tests.server import NPY, RunningServer, Start, encode_npy
+from tests.server import NPY, encode_npy
 
 SMALL = np.arange(35, dtype=np.float32).reshape(5, 7)
 
 
-def post(
-    server: RunningServer, array: NDArray[Any], key: str, *, storage: str = "disk"
-) -> httpx.Response:
+def post(server, array, key, *, storage="disk"):
     headers = {**NPY, "Idempotency-Key": key}
     path = f"/v1/matrices?storage={storage}"
     return server.client.post(path, content=encode_npy(array), headers=headers)
 
 
-def check_once(server: RunningServer, array: NDArray[Any], key: str, **where: str) -> str:
+def check_once(server, array, key, **where):
     """Uploads it twice; returns the id of the one matrix."""
     first, again = (post(server, array, key, **where) for _ in range(2))
     assert (first.status_code, again.status_code) == (201, 200), again.text
@@ -33,9 +28,7 @@ def check_once(server: RunningServer, array: NDArray[Any], key: str, **where: st
 
 @pytest.mark.parametrize("storage", ["disk", "memory"])
 @pytest.mark.parametrize("size", [7, 900])
-def test_the_same_matrix_with_the_same_key_is_stored_once(
-    shared_server: RunningServer, size: int, storage: str
-) -> None:
+def test_the_same_matrix_with_the_same_key_is_stored_once(shared_server, size, storage):
     array = np.random.default_rng(size).random((size, size + 1))
     matrix_id = check_once(shared_server, array, f"{storage} {size}", storage=storage)
     assert shared_server.client.delete(f"/v1/matrices/{matrix_id}").status_code == 204
@@ -45,7 +38,7 @@ def test_the_same_matrix_with_the_same_key_is_stored_once(
     assert shared_server.client.delete(f"/v1/matrices/{other}").status_code == 204
 
 
-def test_another_matrix_with_the_key_is_refused(shared_server: RunningServer) -> None:
+def test_another_matrix_with_the_key_is_refused(shared_server):
     first = post(shared_server, SMALL, "taken").json()["id"]
     changed = SMALL.copy()
     changed[4, 6] += 1
@@ -62,9 +55,7 @@ def test_another_matrix_with_the_key_is_refused(shared_server: RunningServer) ->
 
 
 @pytest.mark.parametrize("size", [9, 900])
-def test_uploads_with_one_key_at_the_same_moment_store_one_matrix(
-    shared_server: RunningServer, size: int
-) -> None:
+def test_uploads_with_one_key_at_the_same_moment_store_one_matrix(shared_server, size):
     array = np.random.default_rng(size).random((size, size))
     before = shared_server.list_matrix_files()
     with ThreadPoolExecutor(6) as threads:
@@ -76,14 +67,14 @@ def test_uploads_with_one_key_at_the_same_moment_store_one_matrix(
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256, "ä", "a\tb"])
-def test_keys_that_cannot_be_kept_are_refused(shared_server: RunningServer, key: str) -> None:
+def test_keys_that_cannot_be_kept_are_refused(shared_server, key):
     headers = {b"Content-Type": b"application/x-npy", b"Idempotency-Key": key.encode()}
     response = shared_server.client.post("/v1/matrices", content=encode_npy(SMALL), headers=headers)
     assert response.status_code == 422
     assert response.json()["field"] == "Idempotency-Key"
 
 
-def test_a_key_outlives_a_restart_and_its_repetition_needs_no_room(start_server: Start) -> None:
+def test_a_key_outlives_a_restart_and_its_repetition_needs_no_room(start_server):
     array = np.ones((20, 20))
     size = len(encode_npy(array))
     server = start_server(arena_bytes=0, max_storage_bytes=size + 100)

@@ -5,18 +5,15 @@ import hashlib
 import json
 import random
 import socket
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy
+from tests.server import NPY, RunningServer, decode_npy, encode_npy
 from tests.service.api.wire.wire_server import make_head, read_answer
 from wavetrim.service.storage.matrices.npy import DTYPES
 
@@ -24,7 +21,7 @@ ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 
 
 @pytest.fixture(scope="module")
-def tight_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def tight_server(tmp_path_factory):
     """A server with little room and little patience."""
     with RunningServer(
         tmp_path_factory.mktemp("tight") / "data",
@@ -35,11 +32,11 @@ def tight_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSe
         yield running
 
 
-def digest(content: bytes) -> str:
+def digest(content):
     return f"sha-256=:{base64.b64encode(hashlib.sha256(content).digest()).decode()}:"
 
 
-def cut(content: bytes, *, pieces: int = 7, seed: int = 0) -> Iterator[bytes]:
+def cut(content, *, pieces=7, seed=0):
     """Pieces of all sizes: the client sends them as chunks, without a Content-Length."""
     source = random.Random(seed)
     cuts = sorted(source.randint(0, len(content)) for _ in range(pieces - 1))
@@ -48,12 +45,12 @@ def cut(content: bytes, *, pieces: int = 7, seed: int = 0) -> Iterator[bytes]:
             yield content[begin:end]
 
 
-def post(server: RunningServer, content: Any, **headers: str) -> httpx.Response:
+def post(server, content, **headers):
     names = {name.replace("_", "-"): value for name, value in headers.items()}
     return server.client.post("/v1/matrices", content=content, headers={**NPY, **names})
 
 
-def check_refused(server: RunningServer, response: httpx.Response, status: int) -> dict[str, Any]:
+def check_refused(server, response, status):
     """A problem, and nothing stored."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
@@ -62,15 +59,13 @@ def check_refused(server: RunningServer, response: httpx.Response, status: int) 
     return problem
 
 
-def check_nothing_pending(server: RunningServer) -> None:
+def check_nothing_pending(server):
     assert not [name for name in server.list_matrix_files() if name.endswith(".part")]
 
 
 @pytest.mark.parametrize("dtype", sorted(DTYPES.values()))
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_a_matrix_comes_back_as_it_was_sent(
-    shared_server: RunningServer, dtype: str, order: Any
-) -> None:
+def test_a_matrix_comes_back_as_it_was_sent(shared_server, dtype, order):
     array = np.asarray(ARRAY, dtype=dtype, order=order)
     response = post(shared_server, encode_npy(array))
     assert response.status_code == 201
@@ -87,9 +82,7 @@ def test_a_matrix_comes_back_as_it_was_sent(
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_large_body_in_chunks_of_all_sizes_comes_back(
-    shared_server: RunningServer, seed: int
-) -> None:
+def test_a_large_body_in_chunks_of_all_sizes_comes_back(shared_server, seed):
     array = np.random.default_rng(seed).random((1023, 1031))
     content = encode_npy(array)
     response = post(
@@ -103,7 +96,7 @@ def test_a_large_body_in_chunks_of_all_sizes_comes_back(
     shared_server.client.delete(response.headers["location"])
 
 
-def test_a_matrix_in_memory_has_no_file_and_is_gone_with_a_restart(start_server: Start) -> None:
+def test_a_matrix_in_memory_has_no_file_and_is_gone_with_a_restart(start_server):
     server = start_server(arena_poison=True)
     path = "/v1/matrices?storage=memory"
     stored = server.client.post(path, content=encode_npy(ARRAY), headers=NPY).json()
@@ -124,7 +117,7 @@ def test_a_matrix_in_memory_has_no_file_and_is_gone_with_a_restart(start_server:
     assert server.client.get(data).status_code == 404
 
 
-def test_without_an_arena_nothing_is_stored_in_memory(start_server: Start) -> None:
+def test_without_an_arena_nothing_is_stored_in_memory(start_server):
     server = start_server(arena_bytes=0)
     path = "/v1/matrices?storage=memory"
     refused = server.client.post(path, content=encode_npy(ARRAY), headers=NPY)
@@ -134,9 +127,7 @@ def test_without_an_arena_nothing_is_stored_in_memory(start_server: Start) -> No
 
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("missing", [1, 100, 140, 268])
-def test_a_short_body_is_refused_with_both_lengths(
-    shared_server: RunningServer, chunked: bool, missing: int
-) -> None:
+def test_a_short_body_is_refused_with_both_lengths(shared_server, chunked, missing):
     content = encode_npy(ARRAY)
     short = content[: len(content) - missing]
     problem = check_refused(
@@ -149,9 +140,7 @@ def test_a_short_body_is_refused_with_both_lengths(
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_long_body_is_refused_with_both_lengths(
-    shared_server: RunningServer, chunked: bool
-) -> None:
+def test_a_long_body_is_refused_with_both_lengths(shared_server, chunked):
     content = encode_npy(ARRAY)
     long = content + b"more"
     problem = check_refused(shared_server, post(shared_server, cut(long) if chunked else long), 400)
@@ -161,7 +150,7 @@ def test_a_long_body_is_refused_with_both_lengths(
         assert str(len(long)) in problem["value"]
 
 
-def test_a_body_without_a_matrix_is_told_what_it_lacks(shared_server: RunningServer) -> None:
+def test_a_body_without_a_matrix_is_told_what_it_lacks(shared_server):
     for content, lacks in (
         (b"", "no matrix"),
         (b"\x93NUM", "inside the .npy header of the matrix"),
@@ -172,7 +161,7 @@ def test_a_body_without_a_matrix_is_told_what_it_lacks(shared_server: RunningSer
 
 
 @pytest.mark.parametrize("content", [b"", b"P5 3 3", b"\x93NUMPY\x07\x00", b"\x93NUM"])
-def test_other_files_are_refused(shared_server: RunningServer, content: bytes) -> None:
+def test_other_files_are_refused(shared_server, content):
     check_refused(shared_server, post(shared_server, content), 400)
 
 
@@ -185,15 +174,13 @@ def test_other_files_are_refused(shared_server: RunningServer, content: bytes) -
         (np.zeros((2, 2), [("x", "<f4")]), 415, "descr"),
     ],
 )
-def test_other_arrays_are_refused(
-    shared_server: RunningServer, array: NDArray[Any], status: int, field: str
-) -> None:
+def test_other_arrays_are_refused(shared_server, array, status, field):
     problem = check_refused(shared_server, post(shared_server, encode_npy(array)), status)
     assert problem["field"] == field
     assert problem["limit"]
 
 
-def test_other_media_types_and_encodings_are_refused(shared_server: RunningServer) -> None:
+def test_other_media_types_and_encodings_are_refused(shared_server):
     content = encode_npy(ARRAY)
     problem = check_refused(
         shared_server, post(shared_server, content, Content_Type="application/json"), 415
@@ -208,7 +195,7 @@ def test_other_media_types_and_encodings_are_refused(shared_server: RunningServe
     assert octets.status_code == 201
 
 
-def test_a_digest_that_differs_is_refused_with_both(shared_server: RunningServer) -> None:
+def test_a_digest_that_differs_is_refused_with_both(shared_server):
     files = shared_server.list_matrix_files()
     content = encode_npy(ARRAY)
     problem = check_refused(
@@ -224,7 +211,7 @@ def test_a_digest_that_differs_is_refused_with_both(shared_server: RunningServer
     "text",
     ["sha-256=1", "sha-256=:AAAA:", "sha-256=:====:", "=:AAAA:", f"{digest(b'')} x=:A=:"],
 )
-def test_a_digest_that_cannot_be_read_is_refused(shared_server: RunningServer, text: str) -> None:
+def test_a_digest_that_cannot_be_read_is_refused(shared_server, text):
     problem = check_refused(
         shared_server, post(shared_server, encode_npy(ARRAY), Content_Digest=text), 400
     )
@@ -232,24 +219,24 @@ def test_a_digest_that_cannot_be_read_is_refused(shared_server: RunningServer, t
     assert problem["value"] in text
 
 
-def test_digests_by_other_algorithms_are_ignored(shared_server: RunningServer) -> None:
+def test_digests_by_other_algorithms_are_ignored(shared_server):
     content = encode_npy(ARRAY)
     for text in ("md5=:AAAA:", f"sha-512=:AAAA:, {digest(content)}", f"{digest(content)} , a=:A=:"):
         assert post(shared_server, content, Content_Digest=text).status_code == 201
 
 
-def send_raw(server: RunningServer, count: int, body: bytes = b"") -> socket.socket:
+def send_raw(server, count, body=b""):
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
     connection.sendall(make_head("/v1/matrices", count) + body)
     return connection
 
 
-def read_problem(connection: socket.socket) -> tuple[int, dict[str, Any]]:
+def read_problem(connection):
     status, content = read_answer(connection)
     return status, json.loads(content)
 
 
-def test_a_body_over_the_limit_is_refused_before_it_is_sent(tight_server: RunningServer) -> None:
+def test_a_body_over_the_limit_is_refused_before_it_is_sent(tight_server):
     server = tight_server
     with send_raw(server, 999999999999) as connection:
         status, problem = read_problem(connection)
@@ -262,7 +249,7 @@ def test_a_body_over_the_limit_is_refused_before_it_is_sent(tight_server: Runnin
     assert problem["value"] == 4128
 
 
-def test_full_storage_refuses_until_a_matrix_is_removed(tight_server: RunningServer) -> None:
+def test_full_storage_refuses_until_a_matrix_is_removed(tight_server):
     server = tight_server
     first = server.upload(np.zeros((30, 30), np.float32))
     problem = check_refused(server, post(server, encode_npy(np.zeros((30, 20), np.float32))), 507)
@@ -273,7 +260,7 @@ def test_full_storage_refuses_until_a_matrix_is_removed(tight_server: RunningSer
     assert server.client.delete(f"/v1/matrices/{second}").status_code == 204
 
 
-def test_uploads_at_once_never_exceed_the_storage(tight_server: RunningServer) -> None:
+def test_uploads_at_once_never_exceed_the_storage(tight_server):
     content = encode_npy(np.zeros((30, 10), np.float32))
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(partial(post, tight_server), [content] * 8))
@@ -283,7 +270,7 @@ def test_uploads_at_once_never_exceed_the_storage(tight_server: RunningServer) -
             tight_server.client.delete(f"/v1/matrices/{answer.json()['id']}")
 
 
-def test_nothing_is_left_of_an_upload_whose_caller_leaves(shared_server: RunningServer) -> None:
+def test_nothing_is_left_of_an_upload_whose_caller_leaves(shared_server):
     files = shared_server.list_matrix_files()
     content = encode_npy(np.zeros((1000, 1000)))
     with send_raw(shared_server, len(content), content[:5_000_000]):
@@ -291,7 +278,7 @@ def test_nothing_is_left_of_an_upload_whose_caller_leaves(shared_server: Running
     wait_until(lambda: shared_server.list_matrix_files() == files)
 
 
-def test_a_caller_who_falls_silent_is_told_so(tight_server: RunningServer) -> None:
+def test_a_caller_who_falls_silent_is_told_so(tight_server):
     server = tight_server
     content = encode_npy(ARRAY)
     with send_raw(server, len(content), content[:150]) as connection:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.host.conditions import burn_cores
-from tests.server import NPY, RunningServer, encode_npy
+from tests.server import NPY, encode_npy
 from wavetrim.cpu.threads import usable_cores
 
 PRODUCTS = 64
@@ -15,7 +15,7 @@ SIDE = 1024
 pytestmark = [pytest.mark.serial, pytest.mark.slow]
 
 
-def time_products(server: RunningServer, content: bytes) -> float:
+def time_products(server, content):
     """Seconds of 64 products, one after the other."""
     began = time.perf_counter()
     for _ in range(PRODUCTS):
@@ -24,9 +24,7 @@ def time_products(server: RunningServer, content: bytes) -> float:
     return time.perf_counter() - began
 
 
-def test_beside_busy_cores_products_take_at_most_two_and_a_half_times_as_long(
-    server: RunningServer,
-) -> None:
+def test_beside_busy_cores_products_take_at_most_two_and_a_half_times_as_long(server):
     matrix = np.random.default_rng(1).random((SIDE, SIDE), np.float32)
     content = encode_npy(matrix) + encode_npy(matrix)
     time_products(server, content)

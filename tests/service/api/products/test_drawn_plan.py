@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.server import RunningServer
-
 SPLIT = {"m": 4096, "n": 4096, "k": 4096, "dtype": "float64", "device": "T4", "cpu_threads": 8}
 CASES = [
     SPLIT,
@@ -23,7 +21,7 @@ CASES = [
 A100 = {"sm_count": 108, "clock_mhz": 1410, "compute_capability": "8.0", "memory_gib": 40}
 
 
-def ask(server: RunningServer, **query: Any) -> dict[str, Any]:
+def ask(server, **query):
     response = server.client.get("/v1/plan", params={"drawing": True, **query})
     assert response.status_code == 200, response.text
     assert len(response.content) < 100_000
@@ -32,16 +30,16 @@ def ask(server: RunningServer, **query: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(params=CASES, ids=str)
-def asked(request: pytest.FixtureRequest) -> dict[str, Any]:
+def asked(request):
     case: dict[str, Any] = request.param
     return case
 
 
-def list_ends(spans: list[dict[str, Any]], first: str, count: str) -> list[int]:
+def list_ends(spans, first, count):
     return sorted({end for one in spans for end in (one[first], one[first] + one[count])})
 
 
-def count_uses(spans: list[dict[str, Any]], m: int, n: int) -> set[int]:
+def count_uses(spans, m, n):
     """How often the spans cover elements of C, on the grid of all their edges."""
     rows = sorted({0, m, *list_ends(spans, "first_row", "rows")})
     columns = sorted({0, n, *list_ends(spans, "first_column", "columns")})
@@ -53,9 +51,7 @@ def count_uses(spans: list[dict[str, Any]], m: int, n: int) -> set[int]:
     return set(uses.flat)
 
 
-def test_each_element_is_written_once_by_queues_in_order(
-    shared_server: RunningServer, asked: dict[str, Any]
-) -> None:
+def test_each_element_is_written_once_by_queues_in_order(shared_server, asked):
     plan = ask(shared_server, **asked)
     total_seconds, writing, terms = plan["predicted"]["total_seconds"], [], 0
     for queue in plan["schedule"]:
@@ -74,7 +70,7 @@ def test_each_element_is_written_once_by_queues_in_order(
         assert queue["spans"][-1]["end_seconds"] <= devices[queue["device"]]["seconds"] * 1.000001
 
 
-def test_only_drawings_have_a_schedule(shared_server: RunningServer, asked: dict[str, Any]) -> None:
+def test_only_drawings_have_a_schedule(shared_server, asked):
     drawn, plain = (ask(shared_server, **asked, drawing=one) for one in (True, False))
     assert drawn.pop("schedule")
     assert plain.pop("schedule") is None
@@ -91,8 +87,8 @@ def test_only_drawings_have_a_schedule(shared_server: RunningServer, asked: dict
     ],
 )  # fmt: skip
 def test_a_gpu_that_is_described_by_its_data_sheet_has_the_plan_of_its_preset(
-    shared_server: RunningServer, preset: str, described: dict[str, Any], count: int
-) -> None:
+    shared_server, preset, described, count
+):
     for sizes in ({"m": 4096, "n": 4096, "k": 4096}, {"m": 16384, "n": 8192, "k": 256}):
         for memory in ("pageable", "pinned"):
             wanted = {**sizes, "memory": memory, "cpu_threads": 16}
@@ -131,9 +127,7 @@ def test_a_gpu_that_is_described_by_its_data_sheet_has_the_plan_of_its_preset(
         ({"drawing": "often"}, "drawing"),
     ],
 )
-def test_a_description_that_cannot_be_taken_names_the_field(
-    shared_server: RunningServer, query: dict[str, Any], field: str
-) -> None:
+def test_a_description_that_cannot_be_taken_names_the_field(shared_server, query, field):
     wanted = {"m": 100, "n": 100, "k": 100, **A100, **query}
     given = {name: value for name, value in wanted.items() if value is not None}
     response = shared_server.client.get("/v1/plan", params=given)

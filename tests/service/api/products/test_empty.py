@@ -2,27 +2,23 @@
 
 import json
 import urllib.request
-from typing import Any
 
 import numpy as np
 import pytest
 
 import wavetrim
-from tests.server import RunningServer
 
 SIZES = [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0), (0, 3, 0), (300, 200, 0)]
 """M, N, K."""
 
 
-def make_operands(m: int, n: int, k: int, dtype: str) -> tuple[Any, Any, Any]:
+def make_operands(m, n, k, dtype):
     return np.ones((m, k), dtype), np.ones((k, n), dtype), np.full((m, n), 3, dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bfloat16"])
 @pytest.mark.parametrize("sizes", SIZES)
-def test_an_empty_product_in_one_call_is_as_in_process(
-    client: Any, sizes: tuple[int, int, int], dtype: str
-) -> None:
+def test_an_empty_product_in_one_call_is_as_in_process(client, sizes, dtype):
     a, b, c = make_operands(*sizes, dtype)
     product, details = client.matmul_with_details(a, b)
     np.testing.assert_array_equal(product, wavetrim.matmul(a, b))
@@ -34,9 +30,7 @@ def test_an_empty_product_in_one_call_is_as_in_process(
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-def test_an_empty_product_is_a_job_and_its_matrices_are_stored(
-    client: Any, sizes: tuple[int, int, int]
-) -> None:
+def test_an_empty_product_is_a_job_and_its_matrices_are_stored(client, sizes):
     a, b, c = make_operands(*sizes, "float64")
     stored = client.put(a)
     assert (stored.shape, client.get(stored).shape) == (a.shape, a.shape)
@@ -62,13 +56,7 @@ def test_an_empty_product_is_a_job_and_its_matrices_are_stored(
     ],
 )
 @pytest.mark.parametrize("binary", [False, True])
-def test_an_empty_product_by_the_open_inference_protocol(
-    shared_server: RunningServer,
-    a: tuple[int, ...],
-    b: tuple[int, ...],
-    c: tuple[int, ...],
-    binary: bool,
-) -> None:
+def test_an_empty_product_by_the_open_inference_protocol(shared_server, a, b, c, binary):
     inputs = [
         {"name": name, "datatype": "FP32", "shape": shape}
         | (

@@ -4,9 +4,6 @@ import asyncio
 import os
 import resource
 import socket
-from pathlib import Path
-
-import pytest
 
 from wavetrim.service.api.products.lease_socket import LeaseSocket
 from wavetrim.service.descriptors import Descriptors
@@ -14,13 +11,11 @@ from wavetrim.service.storage.memory.leases import Leases
 from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
 
 
-def test_without_descriptors_a_caller_waits_and_the_loop_and_the_log_go_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_descriptors_a_caller_waits_and_the_loop_and_the_log_go_on(tmp_path, caplog):
     path = str(tmp_path / "socket")
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
 
-    async def scenario() -> bytes:
+    async def scenario():
         with (
             socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
             socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as caller,

@@ -8,18 +8,16 @@ import os
 import signal
 import socket
 import stat
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
 from tests.leases import Lease, fetch_descriptor
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy, open_http
+from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
 
 MIB = 2**20
 PUNCH_HOLE = 0x02 | 0x01
@@ -29,7 +27,7 @@ Document = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("leases")
     with RunningServer(
         folder / "data", unix_socket=folder / "socket",
@@ -39,36 +37,36 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 @pytest.fixture
-def client(server: RunningServer) -> Iterator[httpx.Client]:
+def client(server):
     with open_http(find_socket(server)) as client:
         yield client
 
 
 @pytest.fixture
-def lease(client: httpx.Client) -> Iterator[Lease]:
+def lease(client):
     with Lease(client, 8 * MIB) as lease:
         yield lease
 
 
-def find_socket(server: RunningServer) -> Path:
+def find_socket(server):
     return Path(str(server.settings["unix_socket"]))
 
 
-def describe_arena(client: httpx.Client) -> Document:
+def describe_arena(client):
     arena: Document = client.get("/v1/devices").json()["arena"]
     return arena
 
 
-def fill(matrix: Any, seed: int = 0) -> Any:
+def fill(matrix, seed=0):
     matrix[...] = np.random.default_rng(seed).integers(-9, 9, matrix.shape)
     return matrix
 
 
-def multiply(client: httpx.Client, **document: Any) -> httpx.Response:
+def multiply(client, **document):
     return client.post("/v1/matmul", json=document)
 
 
-def wait_until_given_back(client: httpx.Client) -> None:
+def wait_until_given_back(client):
     wait_until(lambda: describe_arena(client)["leases"] == 0)
 
 
@@ -77,9 +75,7 @@ def wait_until_given_back(client: httpx.Client) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (64, 64, 64), (33, 7, 129), (1, 300, 2)])
-def test_the_product_is_written_where_the_lease_has_its_place(
-    client: httpx.Client, lease: Lease, m: int, k: int, n: int, dtype: str
-) -> None:
+def test_the_product_is_written_where_the_lease_has_its_place(client, lease, m, k, n, dtype):
     a, a_place = lease.place(4096, (m, k), dtype)
     b, b_place = lease.place(MIB, (k, n), dtype)
     out, out_place = lease.place(2 * MIB, (m, n), dtype)
@@ -98,9 +94,7 @@ def test_the_product_is_written_where_the_lease_has_its_place(
     assert document["verification"] is None
 
 
-def test_results_between_operands_and_operands_in_several_leases(
-    client: httpx.Client, lease: Lease
-) -> None:
+def test_results_between_operands_and_operands_in_several_leases(client, lease):
     """Halves of one matrix: their ranges overlap, their elements do not."""
     a, a_place = lease.place(0, (50, 50), strides_bytes=(800, 8))
     out, out_place = lease.place(400, (50, 50), strides_bytes=(800, 8))
@@ -113,7 +107,7 @@ def test_results_between_operands_and_operands_in_several_leases(
         np.testing.assert_array_equal(out, a @ b)
 
 
-def test_operands_are_converted_to_the_results_type(client: httpx.Client, lease: Lease) -> None:
+def test_operands_are_converted_to_the_results_type(client, lease):
     a, a_place = lease.place(0, (20, 30), "float32")
     b, b_place = lease.place(MIB, (30, 10), "int16")
     out, out_place = lease.place(2 * MIB, (20, 10), "float64")
@@ -125,7 +119,7 @@ def test_operands_are_converted_to_the_results_type(client: httpx.Client, lease:
 # Refusals
 
 
-def place(lease: Lease, /, **changed: Any) -> Document:
+def place(lease, /, **changed):
     whole = {"lease": lease.id, "offset_bytes": 0, "shape": (16, 16), "dtype": "float64"}
     return {**whole, **changed}
 
@@ -159,9 +153,7 @@ def place(lease: Lease, /, **changed: Any) -> Document:
         ({"slab": 1}, "a.slab"),
     ],
 )
-def test_an_impossible_place_is_refused(
-    client: httpx.Client, lease: Lease, changed: Document, field: str | None
-) -> None:
+def test_an_impossible_place_is_refused(client, lease, changed, field):
     lease.memory[:] = 1
     out = place(lease, offset_bytes=MIB)
     a = place(lease, **changed)
@@ -181,9 +173,7 @@ def test_an_impossible_place_is_refused(
         (8, (1024, 64), "a"),
     ],
 )  # fmt: skip
-def test_a_result_that_overlaps_an_operand_is_refused(
-    client: httpx.Client, lease: Lease, offset: int, strides: Any, hit: str
-) -> None:
+def test_a_result_that_overlaps_an_operand_is_refused(client, lease, offset, strides, hit):
     a, b, c = (place(lease, offset_bytes=offset) for offset in (0, 8 * 16 * 16, MIB))
     out = place(lease, offset_bytes=offset, strides_bytes=strides)
     answer = multiply(client, a=a, b=b, c=c, out=out, beta=1)
@@ -192,7 +182,7 @@ def test_a_result_that_overlaps_an_operand_is_refused(
     assert f"apart from {hit}" in answer.json()["limit"]
 
 
-def test_what_does_not_fit_is_refused(client: httpx.Client, lease: Lease) -> None:
+def test_what_does_not_fit_is_refused(client, lease):
     a, b, out = place(lease), place(lease, offset_bytes=MIB), place(lease, offset_bytes=2 * MIB)
     wrong = [
         ({"b": {**b, "shape": (8, 16)}}, 422, "shape of b"),
@@ -214,7 +204,7 @@ def test_what_does_not_fit_is_refused(client: httpx.Client, lease: Lease) -> Non
     assert client.post("/v1/matmul", content=b" " * 70_000, headers=json).status_code == 413
 
 
-def test_leases_are_for_callers_over_the_unix_socket(server: RunningServer, lease: Lease) -> None:
+def test_leases_are_for_callers_over_the_unix_socket(server, lease):
     calls = [
         server.client.post("/v1/leases", json={"bytes": 100}),
         server.client.get("/v1/leases"),
@@ -227,7 +217,7 @@ def test_leases_are_for_callers_over_the_unix_socket(server: RunningServer, leas
     assert "other callers send .npy files" in calls[-1].json()["detail"]
 
 
-def test_a_lease_is_one_of_the_arenas_bytes_or_refused(client: httpx.Client) -> None:
+def test_a_lease_is_one_of_the_arenas_bytes_or_refused(client):
     for size in (0, -1, "1", 1.5, True):
         assert client.post("/v1/leases", json={"bytes": size}).status_code == 422
     for size in (64 * MIB + 1, 2**63, 2**64, 10**100):
@@ -252,7 +242,7 @@ def test_a_lease_is_one_of_the_arenas_bytes_or_refused(client: httpx.Client) -> 
     wait_until_given_back(client)
 
 
-def test_with_an_api_key_leases_ask_for_it(start_server: Start, tmp_path: Path) -> None:
+def test_with_an_api_key_leases_ask_for_it(start_server, tmp_path):
     server = start_server(
         unix_socket=tmp_path / "socket", api_key="a-key-of-these-tests", arena_bytes=0
     )
@@ -269,7 +259,7 @@ def test_with_an_api_key_leases_ask_for_it(start_server: Start, tmp_path: Path) 
 # The descriptor
 
 
-def test_a_secret_is_worth_a_descriptor_once(client: httpx.Client, lease: Lease) -> None:
+def test_a_secret_is_worth_a_descriptor_once(client, lease):
     connection, answer, fd = fetch_descriptor(lease.grant["socket"], lease.grant["token"])
     with connection:
         assert fd is None
@@ -281,9 +271,7 @@ def test_a_secret_is_worth_a_descriptor_once(client: httpx.Client, lease: Lease)
     assert lease.id in {one["id"] for one in client.get("/v1/leases").json()["leases"]}
 
 
-def test_a_lease_is_shown_and_is_not_locked_where_there_is_no_gpu(
-    client: httpx.Client, lease: Lease
-) -> None:
+def test_a_lease_is_shown_and_is_not_locked_where_there_is_no_gpu(client, lease):
     shown = client.get(f"/v1/leases/{lease.id}").json()
     assert (shown["id"], shown["bytes"], shown["locked"]) == (lease.id, 8 * MIB, False)
     assert 0 < shown["age_seconds"] < 60
@@ -293,7 +281,7 @@ def test_a_lease_is_shown_and_is_not_locked_where_there_is_no_gpu(
 
 
 @pytest.mark.gpu
-def test_a_lease_is_page_locked_in_the_background(tmp_path: Path) -> None:
+def test_a_lease_is_page_locked_in_the_background(tmp_path):
     path = tmp_path / "socket"
     settings = {"unix_socket": path, "arena_bytes": 512 * MIB, "devices": "0"}
     with (
@@ -302,13 +290,13 @@ def test_a_lease_is_page_locked_in_the_background(tmp_path: Path) -> None:
         Lease(client, 64 * MIB) as lease,
     ):
 
-        def is_locked() -> bool:
+        def is_locked():
             return bool(client.get(f"/v1/leases/{lease.id}").json()["locked"])
 
         wait_until(is_locked, seconds=30)
 
 
-def test_the_memory_is_sealed_and_new(client: httpx.Client, lease: Lease) -> None:
+def test_the_memory_is_sealed_and_new(client, lease):
     assert not lease.memory.any()
     assert fcntl.fcntl(lease.fd, fcntl.F_GET_SEALS) & (
         fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
@@ -321,7 +309,7 @@ def test_the_memory_is_sealed_and_new(client: httpx.Client, lease: Lease) -> Non
     assert fcntl.fcntl(lease.fd, fcntl.F_GETFD) & fcntl.FD_CLOEXEC
 
 
-def test_the_socket_is_its_users_alone(server: RunningServer, client: httpx.Client) -> None:
+def test_the_socket_is_its_users_alone(server, client):
     path = Path(f"{find_socket(server)}.leases")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     grant = client.post("/v1/leases", json={"bytes": 1}).json()
@@ -335,9 +323,7 @@ def test_the_socket_is_its_users_alone(server: RunningServer, client: httpx.Clie
 
 @pytest.mark.needs("root")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
-def test_another_user_who_gets_to_the_socket_is_refused(
-    server: RunningServer, client: httpx.Client
-) -> None:
+def test_another_user_who_gets_to_the_socket_is_refused(server, client):
     """The file's mode keeps others out; even without it they are not served."""
     path = Path(f"{find_socket(server)}.leases")
     grant = client.post("/v1/leases", json={"bytes": 1}).json()
@@ -364,7 +350,7 @@ def test_another_user_who_gets_to_the_socket_is_refused(
     client.delete(f"/v1/leases/{grant['id']}")
 
 
-def test_a_descriptor_that_nobody_fetches_goes_back(client: httpx.Client) -> None:
+def test_a_descriptor_that_nobody_fetches_goes_back(client):
     grant = client.post("/v1/leases", json={"bytes": 1}).json()
     assert describe_arena(client)["leases"] == 1
     wait_until_given_back(client)
@@ -372,7 +358,7 @@ def test_a_descriptor_that_nobody_fetches_goes_back(client: httpx.Client) -> Non
         assert connection.recv(1) == b""
 
 
-def test_a_lease_ends_when_it_is_deleted(client: httpx.Client, lease: Lease) -> None:
+def test_a_lease_ends_when_it_is_deleted(client, lease):
     assert client.delete(f"/v1/leases/{lease.id}").status_code == 204
     assert lease.connection.recv(1) == b"", "its owner sees the end"
     assert client.delete(f"/v1/leases/{lease.id}").status_code == 404
@@ -384,7 +370,7 @@ def test_a_lease_ends_when_it_is_deleted(client: httpx.Client, lease: Lease) -> 
 # Harm
 
 
-def test_a_hole_in_a_lease_harms_its_owner_alone(client: httpx.Client, lease: Lease) -> None:
+def test_a_hole_in_a_lease_harms_its_owner_alone(client, lease):
     a, a_place = lease.place(0, (200, 200))
     out, out_place = lease.place(2 * MIB, (200, 200))
     fill(a, 1)
@@ -403,7 +389,7 @@ def test_a_hole_in_a_lease_harms_its_owner_alone(client: httpx.Client, lease: Le
         np.testing.assert_array_equal(out, a @ b)
 
 
-def hold_lease(path: Path, ready: Any) -> None:
+def hold_lease(path, ready):
     """A client that dies in the middle of a product, which takes a few seconds."""
     with open_http(path) as client:
         lease = Lease(client, 60 * MIB)
@@ -414,9 +400,7 @@ def hold_lease(path: Path, ready: Any) -> None:
         multiply(client, a=a, b=a, out=out)
 
 
-def test_a_client_that_is_killed_in_a_product_gives_its_lease_back(
-    server: RunningServer, client: httpx.Client
-) -> None:
+def test_a_client_that_is_killed_in_a_product_gives_its_lease_back(server, client):
     with Lease(client, 2 * MIB) as other:
         other.memory[:] = 42
         spawn = multiprocessing.get_context("spawn")
@@ -441,9 +425,7 @@ def test_a_client_that_is_killed_in_a_product_gives_its_lease_back(
     assert server.client.get("/healthz/ready").status_code == 200
 
 
-def test_an_engine_that_is_killed_in_a_product_costs_no_lease(
-    server: RunningServer, client: httpx.Client
-) -> None:
+def test_an_engine_that_is_killed_in_a_product_costs_no_lease(server, client):
     with Lease(client, 24 * MIB) as lease:
         a, a_place = lease.place(0, (1200, 1200), "int64")
         out, out_place = lease.place(12 * MIB, (1200, 1200), "int64")
@@ -461,9 +443,7 @@ def test_an_engine_that_is_killed_in_a_product_costs_no_lease(
     assert "killed by signal 9" in server.read_log()
 
 
-def test_the_end_of_the_service_ends_leases_and_removes_the_socket(
-    start_server: Start, tmp_path: Path
-) -> None:
+def test_the_end_of_the_service_ends_leases_and_removes_the_socket(start_server, tmp_path):
     server = start_server(unix_socket=tmp_path / "socket", arena_bytes=64 * MIB)
     server.wait_ready()
     with open_http(tmp_path / "socket") as client, Lease(client, 4 * MIB) as lease:

@@ -4,36 +4,32 @@ import base64
 import hashlib
 import socket
 import time
-from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from tests.matrices import assert_product, make_matrix
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, Start, decode_npy, encode_npy
+from tests.server import NPY, RunningServer, decode_npy, encode_npy
 from tests.service.api.wire.wire_server import make_head
 
 Array = NDArray[Any]
 
 
-def make_array(rows: int, columns: int, dtype: str = "float64", seed: int = 0) -> Array:
+def make_array(rows, columns, dtype="float64", seed=0):
     return np.random.default_rng(seed).integers(-9, 9, (rows, columns)).astype(dtype)
 
 
-def multiply(
-    server: RunningServer, *arrays: Array, headers: dict[str, str] | None = None, **query: Any
-) -> httpx.Response:
+def multiply(server, *arrays, headers=None, **query):
     content = b"".join(map(encode_npy, arrays))
     return server.client.post(
         "/v1/matmul", content=content, headers={**NPY, **(headers or {})}, params=query
     )
 
 
-def check_nothing_left(server: RunningServer) -> None:
+def check_nothing_left(server):
     assert server.list_matrix_files() == set()
     metrics = server.client.get("/metrics").text
     assert "wavetrim_stored_bytes 0.0" in metrics
@@ -45,7 +41,7 @@ def check_nothing_left(server: RunningServer) -> None:
 
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (33, 64, 31), (7, 257, 5), (301, 300, 200)])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
-def test_the_product_is_numpys(server: RunningServer, m: int, k: int, n: int, dtype: str) -> None:
+def test_the_product_is_numpys(server, m, k, n, dtype):
     a, b = make_array(m, k, dtype, 1), make_array(k, n, dtype, 2)
     response = multiply(server, a, b)
     assert response.status_code == 200, response.text
@@ -58,14 +54,14 @@ def test_the_product_is_numpys(server: RunningServer, m: int, k: int, n: int, dt
     check_nothing_left(server)
 
 
-def test_both_orders_and_alpha(server: RunningServer) -> None:
+def test_both_orders_and_alpha(server):
     a, b = make_array(20, 30, seed=1), make_array(30, 10, seed=2)
     response = multiply(server, np.asfortranarray(a), np.asfortranarray(b), alpha=0.5)
     np.testing.assert_array_equal(decode_npy(response.content), 0.5 * (a @ b))
 
 
 @pytest.mark.parametrize("size", [20, 200])
-def test_beta_adds_the_third_matrix(server: RunningServer, size: int) -> None:
+def test_beta_adds_the_third_matrix(server, size):
     a, b, c = (make_array(size, size, "float32", seed) for seed in (1, 2, 3))
     response = multiply(server, a, b, c, alpha=2, beta=-0.5, verify=True)
     assert response.status_code == 200, response.text
@@ -73,7 +69,7 @@ def test_beta_adds_the_third_matrix(server: RunningServer, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [20, 200])
-def test_the_result_has_the_type_that_is_asked_for(server: RunningServer, size: int) -> None:
+def test_the_result_has_the_type_that_is_asked_for(server, size):
     a, b = make_array(size, size, "float32", 1), make_array(size, size, "int16", 2)
     product = decode_npy(multiply(server, a, b, dtype="float64").content)
     assert product.dtype == np.float64
@@ -81,7 +77,7 @@ def test_the_result_has_the_type_that_is_asked_for(server: RunningServer, size: 
 
 
 @pytest.mark.parametrize("size", [20, 200])
-def test_bfloat16_comes_and_goes_as_numpy_saves_it(server: RunningServer, size: int) -> None:
+def test_bfloat16_comes_and_goes_as_numpy_saves_it(server, size):
     a, b = make_array(size, size, "bfloat16", 1), make_array(size, size, "bfloat16", 2)
     response = multiply(server, a, b, verify=True)
     product = decode_npy(response.content)
@@ -92,7 +88,7 @@ def test_bfloat16_comes_and_goes_as_numpy_saves_it(server: RunningServer, size: 
 
 @pytest.mark.parametrize("wanted", ["bfloat16", "float16", "float32", "complex64"])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8"])
-def test_halves_become_what_is_asked_for(server: RunningServer, dtype: str, wanted: str) -> None:
+def test_halves_become_what_is_asked_for(server, dtype, wanted):
     a, b = make_array(3, 2, dtype, 1), make_array(2, 4, dtype, 2)
     product = decode_npy(multiply(server, a, b, dtype=wanted).content)
     np.testing.assert_array_equal(product.view(wanted), (a.astype(float) @ b).astype(wanted))
@@ -100,14 +96,14 @@ def test_halves_become_what_is_asked_for(server: RunningServer, dtype: str, want
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("size", [20, 200])
-def test_complex_matrices_are_multiplied(server: RunningServer, size: int, dtype: str) -> None:
+def test_complex_matrices_are_multiplied(server, size, dtype):
     a, b, c = (make_matrix(size, size, dtype, seed) for seed in (1, 2, 3))
     response = multiply(server, a, np.asfortranarray(b), c, alpha=2, beta=-0.5, verify=True)
     assert response.status_code == 200, response.text
     assert_product(decode_npy(response.content), a, b, c, alpha=2, beta=-0.5)
 
 
-def test_a_missing_matrix_is_called_by_its_place(server: RunningServer) -> None:
+def test_a_missing_matrix_is_called_by_its_place(server):
     for size in (3, 300):
         a = make_array(size, size)
         one = multiply(server, a).json()
@@ -117,12 +113,12 @@ def test_a_missing_matrix_is_called_by_its_place(server: RunningServer) -> None:
 
 
 @pytest.fixture(scope="module")
-def without_arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def without_arena(tmp_path_factory):
     with RunningServer(tmp_path_factory.mktemp("files") / "data", arena_bytes=0) as running:
         yield running
 
 
-def test_without_an_arena_files_serve(without_arena: RunningServer) -> None:
+def test_without_an_arena_files_serve(without_arena):
     for size in (5, 300):
         a, b = make_array(size, size, seed=1), make_array(size, size, seed=2)
         np.testing.assert_array_equal(decode_npy(multiply(without_arena, a, b).content), a @ b)
@@ -130,7 +126,7 @@ def test_without_an_arena_files_serve(without_arena: RunningServer) -> None:
     assert without_arena.client.get("/v1/devices").json()["arena"] is None
 
 
-def test_what_the_arena_has_no_room_for_goes_through_files(start_server: Start) -> None:
+def test_what_the_arena_has_no_room_for_goes_through_files(start_server):
     server = start_server(arena_bytes=4 * 2**20)
     server.wait_ready()
     a = make_array(1000, 1000, seed=1)
@@ -141,14 +137,14 @@ def test_what_the_arena_has_no_room_for_goes_through_files(start_server: Start) 
     assert server.list_matrix_files() == set()
 
 
-def test_an_accuracy_can_be_asked_for(server: RunningServer) -> None:
+def test_an_accuracy_can_be_asked_for(server):
     a = make_array(30, 30)
     response = multiply(server, a, a, accuracy="strict")
     assert response.status_code == 200
     assert "wavetrim-accuracy" not in response.headers, "no kernel has run"
 
 
-def test_server_timing_has_every_part_in_milliseconds(server: RunningServer) -> None:
+def test_server_timing_has_every_part_in_milliseconds(server):
     began = time.perf_counter()
     response = multiply(server, make_array(300, 300), make_array(300, 300))
     passed_milliseconds = (time.perf_counter() - began) * 1e3
@@ -181,9 +177,7 @@ def test_server_timing_has_every_part_in_milliseconds(server: RunningServer) -> 
         (make_array(3, 4), np.zeros((4, 5), ">f8"), {}, 415, "descr"),
     ],
 )
-def test_what_cannot_be_multiplied_is_refused_and_removed(
-    server: RunningServer, a: Array, b: Array, query: dict[str, Any], status: int, field: str | None
-) -> None:
+def test_what_cannot_be_multiplied_is_refused_and_removed(server, a, b, query, status, field):
     response = multiply(server, a, b, **query)
     assert response.status_code == status, response.text
     problem = response.json()
@@ -193,7 +187,7 @@ def test_what_cannot_be_multiplied_is_refused_and_removed(
     check_nothing_left(server)
 
 
-def test_bodies_of_the_wrong_length_are_refused_and_removed(server: RunningServer) -> None:
+def test_bodies_of_the_wrong_length_are_refused_and_removed(server):
     a = encode_npy(make_array(3, 4))
     for content in (b"", a, a[:-1], a + a[:50], a + a[:-1], a + a + b"x"):
         response = server.client.post("/v1/matmul", content=content, headers=NPY)
@@ -202,7 +196,7 @@ def test_bodies_of_the_wrong_length_are_refused_and_removed(server: RunningServe
     check_nothing_left(server)
 
 
-def test_a_digest_covers_both_files(server: RunningServer) -> None:
+def test_a_digest_covers_both_files(server):
     a, b = make_array(3, 4), make_array(4, 5)
     sha = hashlib.sha256(encode_npy(a) + encode_npy(b)).digest()
     good = {"Content-Digest": f"sha-256=:{base64.b64encode(sha).decode()}:"}
@@ -211,7 +205,7 @@ def test_a_digest_covers_both_files(server: RunningServer) -> None:
     check_nothing_left(server)
 
 
-def test_a_caller_who_leaves_cancels_the_job(server: RunningServer) -> None:
+def test_a_caller_who_leaves_cancels_the_job(server):
     # int64 has no fast product: this one takes seconds.
     content = 2 * encode_npy(np.ones((2200, 2200), np.int64))
     finished = 'wavetrim_jobs_finished_total{state="cancelled"}'
@@ -225,9 +219,7 @@ def test_a_caller_who_leaves_cancels_the_job(server: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("which", ["server", "without_arena"])
-def test_nothing_is_left_of_a_product_whose_caller_leaves_at_any_moment(
-    request: pytest.FixtureRequest, which: str
-) -> None:
+def test_nothing_is_left_of_a_product_whose_caller_leaves_at_any_moment(request, which):
     server: RunningServer = request.getfixturevalue(which)
     slow = 2 * encode_npy(np.ones((1400, 1400), np.int64))
     wide = encode_npy(np.ones((3000, 1))) + encode_npy(np.ones((1, 3000)))
@@ -249,15 +241,13 @@ def test_nothing_is_left_of_a_product_whose_caller_leaves_at_any_moment(
     assert "incident" not in server.read_log()
 
 
-def send_product(
-    server: RunningServer, content: bytes, declared: int | None = None
-) -> socket.socket:
+def send_product(server, content, declared=None):
     """A connection that has posted a product, or the beginning of one."""
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
     connection.sendall(make_head("/v1/matmul", declared or len(content)) + content)
     return connection
 
 
-def count_in_flight(server: RunningServer) -> int:
+def count_in_flight(server):
     used: int = server.client.get("/v1/me").json()["bytes_in_flight"]["used"]
     return used

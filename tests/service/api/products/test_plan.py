@@ -8,7 +8,7 @@ from tests.server import RunningServer
 from wavetrim.service.api.products.plan import MAX_SIZE
 
 
-def ask(server: RunningServer, **query: Any) -> dict[str, Any]:
+def ask(server, **query):
     response = server.client.get("/v1/plan", params=query)
     assert response.status_code == 200, response.text
     plan: dict[str, Any] = response.json()
@@ -16,7 +16,7 @@ def ask(server: RunningServer, **query: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_plan_for_a_preset_splits_every_row(shared_server: RunningServer, dtype: str) -> None:
+def test_a_plan_for_a_preset_splits_every_row(shared_server, dtype):
     plan = ask(shared_server, m=16384, n=16384, k=256, dtype=dtype, device="H200")
     assert plan["f"] + plan["gpu_rows"] == 16384
     assert 0 < plan["waves"] <= plan["waves_gpu_only"]
@@ -29,7 +29,7 @@ def test_a_plan_for_a_preset_splits_every_row(shared_server: RunningServer, dtyp
     assert "preset" in plan["profile"]["source"]
 
 
-def test_without_a_gpu_the_cpu_has_every_row(shared_server: RunningServer) -> None:
+def test_without_a_gpu_the_cpu_has_every_row(shared_server):
     plan = ask(shared_server, m=100, n=50, k=20)
     assert (plan["f"], plan["gpu_rows"], plan["kernel"], plan["tile"]) == (100, 0, None, None)
     assert plan["speedup_over_gpu"] is None
@@ -37,14 +37,14 @@ def test_without_a_gpu_the_cpu_has_every_row(shared_server: RunningServer) -> No
     assert plan["profile"]["source"]
 
 
-def test_kernel_tile_and_f_can_be_given(shared_server: RunningServer) -> None:
+def test_kernel_tile_and_f_can_be_given(shared_server):
     plan = ask(
         shared_server, m=2048, n=2048, k=2048, device="T4", kernel="shared", tile="32", f=512
     )
     assert (plan["f"], plan["kernel"], plan["tile"]) == (512, "shared", "32x32x32")
 
 
-def test_accuracy_and_multiprocessors_can_be_given(shared_server: RunningServer) -> None:
+def test_accuracy_and_multiprocessors_can_be_given(shared_server):
     sizes = {"m": 4096, "n": 4096, "k": 4096, "device": "H200", "f": 0}
     plans = {
         accuracy: ask(shared_server, **sizes, accuracy=accuracy, sms=66)
@@ -58,7 +58,7 @@ def test_accuracy_and_multiprocessors_can_be_given(shared_server: RunningServer)
     assert whole["waves"] < plans["strict"]["waves"]
 
 
-def test_what_if_numbers_move_f_and_say_so_in_the_sources(shared_server: RunningServer) -> None:
+def test_what_if_numbers_move_f_and_say_so_in_the_sources(shared_server):
     sizes = {"m": 4096, "n": 4096, "k": 4096, "dtype": "float64", "device": "T4"}
     asked = {"cpu_threads": 32, "cpu_gflops": 120, "link_gbytes_per_second": 30}
     plan, as_it_is = ask(shared_server, **sizes, **asked), ask(shared_server, **sizes)
@@ -71,7 +71,7 @@ def test_what_if_numbers_move_f_and_say_so_in_the_sources(shared_server: Running
     assert all(figures[name]["source"] for name in ("kernel", "link", "cpu"))
 
 
-def test_what_no_memory_can_hold_is_refused_with_both_figures(shared_server: RunningServer) -> None:
+def test_what_no_memory_can_hold_is_refused_with_both_figures(shared_server):
     refused = shared_server.client.get(f"/v1/plan?m={MAX_SIZE}&n={MAX_SIZE}&k=1&device=H200")
     assert refused.status_code == 422
     assert "372,529.1 GiB" in refused.json()["limit"]

@@ -1,14 +1,11 @@
 """Stacks over HTTP, in one call and as jobs: `numpy.matmul` of files with three dimensions."""
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
-from tests.matrices import Array, assert_product, make_matrix
+from tests.matrices import assert_product, make_matrix
 from tests.server import NPY, RunningServer, decode_npy, encode_npy
 from wavetrim.scheduler.problem import ITEM_BYTES
 
@@ -16,37 +13,37 @@ MIB = 2**20
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(tmp_path_factory):
     with RunningServer(tmp_path_factory.mktemp("stacks") / "data", arena_poison=True) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def without_arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def without_arena(tmp_path_factory):
     """A service whose larger matrices are files."""
     with RunningServer(tmp_path_factory.mktemp("files") / "data", arena_bytes=2 * MIB) as running:
         yield running
 
 
-def draw(shape: Sequence[int], seed: int, dtype: str = "float64") -> Array:
+def draw(shape, seed, dtype="float64"):
     """A matrix, or a stack of different ones."""
     rows = int(np.prod(shape[:-1]))
     return np.ascontiguousarray(make_matrix(rows, shape[-1], dtype, seed)).reshape(shape)
 
 
-def multiply(server: RunningServer, *arrays: Array, **query: Any) -> httpx.Response:
+def multiply(server, *arrays, **query):
     content = b"".join(map(encode_npy, arrays))
     return server.client.post("/v1/matmul", content=content, headers=NPY, params=query)
 
 
-def store(server: RunningServer, array: Array) -> dict[str, Any]:
+def store(server, array):
     answer = server.client.post("/v1/matrices", content=encode_npy(array), headers=NPY)
     assert answer.status_code == 201, answer.text
     document: dict[str, Any] = answer.json()
     return document
 
 
-def run_job(server: RunningServer, *arrays: Array, **options: Any) -> tuple[dict[str, Any], Array]:
+def run_job(server, *arrays, **options):
     """A job's record and its result, fetched as a file."""
     ids = [store(server, array)["id"] for array in arrays]
     named = dict(zip("abc", ids, strict=False))
@@ -78,9 +75,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("verify", [False, True])
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
-def test_stacks_are_multiplied_as_numpy_does(
-    server: RunningServer, shapes: list[tuple[int, ...]], verify: bool
-) -> None:
+def test_stacks_are_multiplied_as_numpy_does(server, shapes, verify):
     arrays = [draw(shape, seed) for seed, shape in enumerate(shapes)]
     beta = 0.5 * (len(arrays) > 2)
     answer = multiply(server, *arrays, alpha=2, beta=beta, verify=verify)
@@ -93,9 +88,7 @@ def test_stacks_are_multiplied_as_numpy_does(
 
 @pytest.mark.parametrize("dtype", ITEM_BYTES)
 @pytest.mark.parametrize("shapes", [[(5, 7, 3), (5, 3, 4), (7, 4)], [(3, 9, 8), (8, 7), (3, 9, 7)]])
-def test_the_products_are_those_of_every_element_type(
-    server: RunningServer, shapes: list[tuple[int, ...]], dtype: str
-) -> None:
+def test_the_products_are_those_of_every_element_type(server, shapes, dtype):
     a, b, c = (draw(shape, seed, dtype) for seed, shape in enumerate(shapes))
     found = decode_npy(multiply(server, a, b, c, alpha=2, beta=3, verify=True).content).view(dtype)
     b, c = (np.broadcast_to(one, (len(a), *one.shape[-2:])) for one in (b, c))
@@ -103,7 +96,7 @@ def test_the_products_are_those_of_every_element_type(
         assert_product(product, *matrices, alpha=2, beta=3)
 
 
-def test_the_result_has_the_type_that_is_asked_for(server: RunningServer) -> None:
+def test_the_result_has_the_type_that_is_asked_for(server):
     a, b = draw((3, 5, 4), 1, "int16"), draw((3, 4, 2), 2, "float32")
     found = decode_npy(multiply(server, a, b, dtype="float64").content)
     assert found.dtype == np.float64
@@ -125,9 +118,7 @@ def test_the_result_has_the_type_that_is_asked_for(server: RunningServer) -> Non
     ],
     ids=str,
 )
-def test_empty_stacks_have_numpys_shapes(
-    server: RunningServer, shapes: list[tuple[int, ...]]
-) -> None:
+def test_empty_stacks_have_numpys_shapes(server, shapes):
     arrays = [draw(shape, seed) if np.prod(shape) else np.zeros(shape) for seed, shape in
               enumerate(shapes)]  # fmt: skip
     beta = 2.0 * (len(arrays) > 2)
@@ -142,9 +133,7 @@ def test_empty_stacks_have_numpys_shapes(
 
 @pytest.mark.parametrize("names", [("A",), ("B",), ("A", "B", "C")])
 @pytest.mark.parametrize("verify", [False, True])
-def test_files_in_fortran_order_are_read_as_numpy_does(
-    server: RunningServer, names: tuple[str, ...], verify: bool
-) -> None:
+def test_files_in_fortran_order_are_read_as_numpy_does(server, names, verify):
     arrays = dict(zip("ABC", (draw(s, i) for i, s in enumerate(SHAPES[-3])), strict=True))
     sent = [np.asfortranarray(one) if name in names else one for name, one in arrays.items()]
     answer = multiply(server, *sent, beta=-1, verify=verify)
@@ -155,7 +144,7 @@ def test_files_in_fortran_order_are_read_as_numpy_does(
     np.testing.assert_allclose(found, a @ b - c, rtol=0, atol=1e-10)
 
 
-def test_a_given_f_is_that_of_each_product(server: RunningServer) -> None:
+def test_a_given_f_is_that_of_each_product(server):
     a, b = draw((3, 4, 5), 1), draw((5, 6), 2)
     answer = multiply(server, a, b, f=4)
     np.testing.assert_allclose(decode_npy(answer.content), a @ b, rtol=0, atol=1e-12)
@@ -174,9 +163,7 @@ def test_a_given_f_is_that_of_each_product(server: RunningServer) -> None:
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_refused_with_field_value_and_limit(
-    server: RunningServer, shapes: list[tuple[int, ...]], field: str, value: Any
-) -> None:
+def test_what_does_not_fit_is_refused_with_field_value_and_limit(server, shapes, field, value):
     arrays = [np.zeros(shape) for shape in shapes]
     refused = multiply(server, *arrays, beta=len(arrays) - 2)
     assert refused.status_code == 422
@@ -186,9 +173,7 @@ def test_what_does_not_fit_is_refused_with_field_value_and_limit(
 
 
 @pytest.mark.parametrize("shape", [(), (2,), (2, 2, 2, 2)])
-def test_files_of_other_dimensions_are_refused(
-    server: RunningServer, shape: tuple[int, ...]
-) -> None:
+def test_files_of_other_dimensions_are_refused(server, shape):
     content = encode_npy(np.zeros(shape))
     for path in ("/v1/matmul", "/v1/matrices"):
         refused = server.client.post(path, content=content, headers=NPY)
@@ -198,7 +183,7 @@ def test_files_of_other_dimensions_are_refused(
         )
 
 
-def test_a_job_of_stored_stacks_makes_a_stack(server: RunningServer) -> None:
+def test_a_job_of_stored_stacks_makes_a_stack(server):
     a, b = draw((6, 40, 30), 1, "float32"), draw((6, 30, 20), 2, "float32")
     record = store(server, a)
     assert record["shape"] == [6, 40, 30]
@@ -215,7 +200,7 @@ def test_a_job_of_stored_stacks_makes_a_stack(server: RunningServer) -> None:
     assert [6, 40, 20] in [one["shape"] for one in listed]
 
 
-def test_a_job_of_a_stack_with_one_b_is_one_product(server: RunningServer) -> None:
+def test_a_job_of_a_stack_with_one_b_is_one_product(server):
     a, b = draw((6, 40, 30), 1), draw((30, 20), 2)
     job, found = run_job(server, a, b)
     assert (job["plan"]["stack"], job["plan"]["f"]) == (None, 240)
@@ -223,14 +208,14 @@ def test_a_job_of_a_stack_with_one_b_is_one_product(server: RunningServer) -> No
     np.testing.assert_allclose(found, a @ b, rtol=0, atol=1e-12)
 
 
-def test_jobs_of_stacks_that_do_not_fit_are_refused(server: RunningServer) -> None:
+def test_jobs_of_stacks_that_do_not_fit_are_refused(server):
     a, b = (store(server, np.zeros(shape))["id"] for shape in ((4, 2, 3), (5, 3, 4)))
     refused = server.client.post("/v1/jobs", json={"a": a, "b": b})
     assert refused.status_code == 422
     assert refused.json()["limit"] == "a stack of 4, as a is (4, 2, 3), or of one matrix"
 
 
-def test_a_large_result_is_written_while_it_is_computed(server: RunningServer) -> None:
+def test_a_large_result_is_written_while_it_is_computed(server):
     a, b = draw((60, 200, 210), 1), draw((60, 210, 220), 2)  # a result of 21 MB
     job, found = run_job(server, a, b)
     assert job["plan"]["stack"] == 60
@@ -238,7 +223,7 @@ def test_a_large_result_is_written_while_it_is_computed(server: RunningServer) -
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_stacks_in_files_are_read_from_there(without_arena: RunningServer, order: Any) -> None:
+def test_stacks_in_files_are_read_from_there(without_arena, order):
     a, b = draw((20, 150, 140), 1), draw((20, 140, 130), 2)
     sent = [np.asarray(one, order=order) for one in (a, b)]
     _, found = run_job(without_arena, *sent, verify=True)
@@ -247,7 +232,7 @@ def test_stacks_in_files_are_read_from_there(without_arena: RunningServer, order
     np.testing.assert_allclose(decode_npy(answer.content), a @ b, rtol=0, atol=1e-10)
 
 
-def test_bytes_of_a_stack_count_against_limits(tmp_path: Path) -> None:
+def test_bytes_of_a_stack_count_against_limits(tmp_path):
     with RunningServer(tmp_path / "data", max_matrix_bytes=40_000) as server:
         assert multiply(server, np.zeros((9, 10, 10)), np.zeros((10, 10))).status_code == 200
         for arrays in (

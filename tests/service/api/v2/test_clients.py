@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +9,7 @@ import tritonclient.http.aio
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
 from tritonclient.utils import InferenceServerException
 
-from tests.matrices import Array, assert_product, make_matrix
-from tests.server import RunningServer
+from tests.matrices import assert_product, make_matrix
 
 SHAPES = [(40, 30), (30, 20)]
 
@@ -20,30 +17,30 @@ SHAPES = [(40, 30), (30, 20)]
 class AwaitedClient:
     """The asynchronous client, whose calls are awaited at once."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address):
         self._loop = asyncio.new_event_loop()
         self._client = self._loop.run_until_complete(self._open(address))
 
-    async def _open(self, address: str) -> Any:
+    async def _open(self, address):
         return tritonclient.http.aio.InferenceServerClient(address)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         function = getattr(self._client, name)
         return lambda *args, **named: self._loop.run_until_complete(function(*args, **named))
 
-    def close(self) -> None:
+    def close(self):
         self._loop.run_until_complete(self._client.close())
         self._loop.close()
 
 
 @pytest.fixture(params=[InferenceServerClient, AwaitedClient], ids=["blocking", "asyncio"])
-def client(request: pytest.FixtureRequest, shared_server: RunningServer) -> Iterator[Any]:
+def client(request, shared_server):
     opened = request.param(shared_server.url.removeprefix("http://"))
     yield opened
     opened.close()
 
 
-def make_inputs() -> tuple[list[InferInput], list[Array]]:
+def make_inputs():
     matrices = [make_matrix(*shape, "float32", seed) for seed, shape in enumerate(SHAPES)]
     inputs = [
         InferInput(name, list(shape), "FP32") for name, shape in zip("AB", SHAPES, strict=True)
@@ -51,7 +48,7 @@ def make_inputs() -> tuple[list[InferInput], list[Array]]:
     return [x.set_data_from_numpy(y) for x, y in zip(inputs, matrices, strict=True)], matrices
 
 
-def test_server_and_model_are_described(client: Any) -> None:
+def test_server_and_model_are_described(client):
     assert client.is_server_live()
     assert client.is_server_ready()
     assert client.is_model_ready("matmul")
@@ -70,10 +67,10 @@ def test_server_and_model_are_described(client: Any) -> None:
 
 
 @pytest.mark.parametrize("version", ["", "1"])
-def test_products_are_computed_and_counted(client: Any, version: str) -> None:
+def test_products_are_computed_and_counted(client, version):
     inputs, matrices = make_inputs()
 
-    def count() -> list[int]:
+    def count():
         (stats,) = client.get_inference_statistics("matmul", version)["model_stats"]
         assert client.get_inference_statistics()["model_stats"][0]["name"] == "matmul"
         durations = stats["inference_stats"]
@@ -91,7 +88,7 @@ def test_products_are_computed_and_counted(client: Any, version: str) -> None:
     assert count() == [before[0] + 1, before[1] + 1, before[2] + 1]
 
 
-def test_the_blocking_client_has_requests_under_way(shared_server: RunningServer) -> None:
+def test_the_blocking_client_has_requests_under_way(shared_server):
     inputs, matrices = make_inputs()
     with contextlib.closing(
         InferenceServerClient(shared_server.url.removeprefix("http://"), concurrency=4)
@@ -101,7 +98,7 @@ def test_the_blocking_client_has_requests_under_way(shared_server: RunningServer
             assert_product(one.get_result().as_numpy("C"), *matrices)
 
 
-def test_what_is_not_there_is_refused_in_words(client: Any) -> None:
+def test_what_is_not_there_is_refused_in_words(client):
     for call in (
         lambda: client.get_model_metadata("convolve"),
         lambda: client.infer("matmul", make_inputs()[0], "2"),
@@ -117,7 +114,7 @@ def test_what_is_not_there_is_refused_in_words(client: Any) -> None:
         assert "decoding" not in refused.value.message()
 
 
-def test_tensors_in_shared_memory_are_refused(client: Any) -> None:
+def test_tensors_in_shared_memory_are_refused(client):
     """A client that reads its result from a region would find old bytes there."""
     inputs, output = make_inputs()[0], InferRequestedOutput("C")
     output.set_shared_memory("region", 40 * 20 * 4)

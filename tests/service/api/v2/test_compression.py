@@ -4,14 +4,11 @@ import gzip
 import json
 import time
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.limit import allow
-from tests.server import RunningServer
 
 INFER = "/v2/models/matmul/infer"
 GZIP = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
@@ -20,29 +17,27 @@ BLANK = gzip.compress(b" ", mtime=0)
 JSON = json.dumps({"inputs": [{"name": name, **ONE} for name in "AB"]}).encode()
 
 
-def post(server: RunningServer, content: Any, **headers: str) -> httpx.Response:
+def post(server, content, **headers):
     return server.client.post(INFER, content=content, headers={**GZIP, **headers})
 
 
-def check_refusal(answer: httpx.Response, status: int, field: str) -> dict[str, Any]:
+def check_refusal(answer, status, field):
     problem: dict[str, Any] = answer.json()
     assert (answer.status_code, problem["field"]) == (status, field), problem
     return problem
 
 
-def compress_in_pieces(content: bytes, size: int) -> bytes:
+def compress_in_pieces(content, size):
     pieces = (content[begin : begin + size] for begin in range(0, len(content), size))
     return b"".join(gzip.compress(piece, 1) for piece in pieces)
 
 
 @pytest.mark.parametrize("size", [1, 7, len(JSON) - 1])
 @pytest.mark.parametrize("sent_at_once", [1, 1000])
-def test_members_of_gzip_are_one_body(
-    shared_server: RunningServer, size: int, sent_at_once: int
-) -> None:
+def test_members_of_gzip_are_one_body(shared_server, size, sent_at_once):
     content = compress_in_pieces(JSON, size) + gzip.compress(b"")
 
-    def send() -> Iterator[bytes]:
+    def send():
         for begin in range(0, len(content), sent_at_once):
             yield content[begin : begin + sent_at_once]
 
@@ -75,21 +70,19 @@ def test_members_of_gzip_are_one_body(
         "a member with another length",
     ],
 )
-def test_rubbish_after_a_member_is_refused(
-    shared_server: RunningServer, rubbish: bytes, status: int, field: str, limit: str
-) -> None:
+def test_rubbish_after_a_member_is_refused(shared_server, rubbish, status, field, limit):
     for members in (gzip.compress(JSON), gzip.compress(JSON[:9]) + gzip.compress(JSON[9:])):
         problem = check_refusal(post(shared_server, members + rubbish), status, field)
         assert limit in problem["limit"]
 
 
-def test_members_together_are_not_larger_than_a_body_may_be(shared_server: RunningServer) -> None:
+def test_members_together_are_not_larger_than_a_body_may_be(shared_server):
     member = gzip.compress(b" " * 2**20)
     check_refusal(post(shared_server, member * 9), 413, "body")
 
 
 @pytest.mark.serial
-def test_members_without_content_cost_little(shared_server: RunningServer) -> None:
+def test_members_without_content_cost_little(shared_server):
     """Each end of a member must not copy all that has been received."""
     content = gzip.compress(b"") * 400_000 + gzip.compress(JSON)
     begin = time.perf_counter()

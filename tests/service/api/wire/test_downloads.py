@@ -3,10 +3,8 @@
 import contextlib
 import socket
 import time
-from collections.abc import Iterator
 from http.client import HTTPResponse
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +25,7 @@ ARENA, FILE = "268435456", "0"
     params=[("tcp", FILE), ("tcp", ARENA), ("tls", FILE), ("tls", ARENA)],
     ids=["tcp-file", "tcp-arena", "tls-file", "tls-arena"],
 )
-def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(request, tmp_path_factory):
     way, arena_bytes = request.param
     folder = tmp_path_factory.mktemp("downloads")
     settings: dict[str, object] = {}
@@ -39,7 +37,7 @@ def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
         yield running
 
 
-def ask(server: RunningServer, path: str, *, method: str = "GET") -> socket.socket:
+def ask(server, path, *, method="GET"):
     """A connection on which a request was sent; its receive buffer is small."""
     connection = socket.socket()
     connection.settimeout(30)
@@ -51,7 +49,7 @@ def ask(server: RunningServer, path: str, *, method: str = "GET") -> socket.sock
     return connection
 
 
-def count_used(server: RunningServer) -> int:
+def count_used(server):
     """Bytes that are held in the arena, and files of deleted matrices that are open."""
     arena = server.client.get("/v1/devices").json()["arena"]
     files = 0
@@ -61,12 +59,12 @@ def count_used(server: RunningServer) -> int:
     return (0 if arena is None else int(arena["used_bytes"])) + files
 
 
-def upload(server: RunningServer) -> str:
+def upload(server):
     response = server.client.post("/v1/matrices", content=CONTENT, headers=NPY)
     return str(response.json()["id"])
 
 
-def test_a_reader_who_stops_for_ever_gives_its_matrix_back(server: RunningServer) -> None:
+def test_a_reader_who_stops_for_ever_gives_its_matrix_back(server):
     matrix = upload(server)
     with ask(server, f"/v1/matrices/{matrix}/data") as connection:
         assert connection.recv(12) == b"HTTP/1.1 200"
@@ -83,7 +81,7 @@ def test_a_reader_who_stops_for_ever_gives_its_matrix_back(server: RunningServer
         assert received < len(CONTENT)
 
 
-def test_a_slow_reader_gets_all_of_it(server: RunningServer) -> None:
+def test_a_slow_reader_gets_all_of_it(server):
     matrix = upload(server)
     with (
         ask(server, f"/v1/matrices/{matrix}/data") as connection,
@@ -101,7 +99,7 @@ def test_a_slow_reader_gets_all_of_it(server: RunningServer) -> None:
     wait_until(lambda: count_used(server) == 0)
 
 
-def test_a_reader_who_leaves_gives_its_matrix_back(server: RunningServer) -> None:
+def test_a_reader_who_leaves_gives_its_matrix_back(server):
     matrix = upload(server)
     with ask(server, f"/v1/matrices/{matrix}/data") as connection:
         assert connection.recv(12) == b"HTTP/1.1 200"
@@ -109,7 +107,7 @@ def test_a_reader_who_leaves_gives_its_matrix_back(server: RunningServer) -> Non
     wait_until(lambda: count_used(server) == 0)
 
 
-def test_the_result_of_a_job_is_given_back_too(server: RunningServer) -> None:
+def test_the_result_of_a_job_is_given_back_too(server):
     server.wait_ready()
     operand = server.upload(ARRAY[:, :8])
     row = server.upload(np.ascontiguousarray(ARRAY[:8]))

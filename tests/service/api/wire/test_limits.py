@@ -5,36 +5,34 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.limit import allow
 from tests.service.api.wire.wire_app import LIMITS
-from tests.service.api.wire.wire_server import WAYS, WireServer, make_head, read_answer, serve_wire
+from tests.service.api.wire.wire_server import WAYS, make_head, read_answer, serve_wire
 
 
 @pytest.fixture(scope="module", params=WAYS)
-def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WireServer]:
+def server(request, tmp_path_factory):
     with serve_wire(tmp_path_factory.mktemp("limits"), request.param) as running:
         yield running
 
 
-def read_resident_bytes(server: WireServer) -> int:
+def read_resident_bytes(server):
     status = Path(f"/proc/{server.process.pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
-def fill_head(length: int) -> bytes:
+def fill_head(length):
     """A request without a body whose line and fields have this length, as they are counted."""
     head = make_head("/plain", 0)
     counted = len(head) - len("POST  HTTP/1.1\r\n\r\n")
     return head.replace(b"\r\n\r\n", b"\r\nX-Long: %b\r\n\r\n" % (b"x" * (length - counted - 10)))
 
 
-def send_for_ever(connection: socket.socket, content: bytes) -> None:
+def send_for_ever(connection, content):
     """Sends the same bytes again and again until nobody takes them."""
     end = time.monotonic() + 60
     with connection, contextlib.suppress(OSError):
@@ -42,7 +40,7 @@ def send_for_ever(connection: socket.socket, content: bytes) -> None:
             connection.sendall(content)
 
 
-def test_a_head_of_just_the_limit_is_taken_and_a_longer_one_refused(server: WireServer) -> None:
+def test_a_head_of_just_the_limit_is_taken_and_a_longer_one_refused(server):
     for length, expected in ((2**16, 200), (2**16 + 1, 431)):
         with server.connect() as connection:
             connection.sendall(fill_head(length))
@@ -52,7 +50,7 @@ def test_a_head_of_just_the_limit_is_taken_and_a_longer_one_refused(server: Wire
     assert b"at most 65536 bytes" in problem
 
 
-def test_a_hundred_fields_are_taken_and_one_more_is_refused(server: WireServer) -> None:
+def test_a_hundred_fields_are_taken_and_one_more_is_refused(server):
     for count, expected in ((97, 200), (98, 431)):  # and Host, Content-Type, Content-Length
         with server.connect() as connection:
             connection.sendall(make_head("/plain", 0, *(f"X-{i}: 1" for i in range(count))))
@@ -74,9 +72,7 @@ def test_a_hundred_fields_are_taken_and_one_more_is_refused(server: WireServer) 
     ],
     ids=["fields", "value", "url", "trailers", "empty lines"],
 )
-def test_a_head_that_never_ends_is_cut_off_and_nothing_of_it_is_kept(
-    server: WireServer, begin: bytes, again: bytes
-) -> None:
+def test_a_head_that_never_ends_is_cut_off_and_nothing_of_it_is_kept(server, begin, again):
     before = read_resident_bytes(server)
     connection = server.connect()
     connection.sendall(begin)
@@ -89,7 +85,7 @@ def test_a_head_that_never_ends_is_cut_off_and_nothing_of_it_is_kept(
     assert read_resident_bytes(server) - before < 48 * 2**20
 
 
-def test_a_head_that_trickles_is_late_and_the_client_is_told(server: WireServer) -> None:
+def test_a_head_that_trickles_is_late_and_the_client_is_told(server):
     with server.connect() as connection:
         for _ in range(2):  # not only as the first request
             connection.sendall(make_head("/plain", 1) + b"x")
@@ -105,14 +101,14 @@ def test_a_head_that_trickles_is_late_and_the_client_is_told(server: WireServer)
     assert b"complete within 2 s of its first byte" in problem
 
 
-def test_a_silent_connection_is_closed_without_a_word(server: WireServer) -> None:
+def test_a_silent_connection_is_closed_without_a_word(server):
     with server.connect() as connection:
         began = time.monotonic()
         assert connection.recv(1) == b""
         assert LIMITS.head_seconds - 0.1 < time.monotonic() - began < allow(15)
 
 
-def test_fields_after_a_chunked_body_are_no_headers(server: WireServer) -> None:
+def test_fields_after_a_chunked_body_are_no_headers(server):
     head = make_head("/plain", None, "Transfer-Encoding: chunked")
     with server.connect() as connection:
         for _ in range(2):
@@ -120,7 +116,7 @@ def test_fields_after_a_chunked_body_are_no_headers(server: WireServer) -> None:
             assert read_answer(connection) == (200, b"abc")
 
 
-def test_many_small_chunks_are_no_head(server: WireServer) -> None:
+def test_many_small_chunks_are_no_head(server):
     content = random.Random(0).randbytes(60_000)
     chunks = b"".join(b"1\r\n%b\r\n" % content[i : i + 1] for i in range(len(content)))
     with server.connect() as connection:
@@ -129,7 +125,7 @@ def test_many_small_chunks_are_no_head(server: WireServer) -> None:
         assert read_answer(connection) == (200, content)
 
 
-def test_a_half_closed_client_is_answered_and_one_that_left_is_noticed(server: WireServer) -> None:
+def test_a_half_closed_client_is_answered_and_one_that_left_is_noticed(server):
     if server.way == "tls":  # which knows no half-closed connection
         return
     request = make_head("/slow?seconds=2.5", 1) + b"x"
@@ -150,9 +146,7 @@ def test_a_half_closed_client_is_answered_and_one_that_left_is_noticed(server: W
 
 
 @pytest.mark.parametrize("count", [100_000, None], ids=["pulled", "chunked"])
-def test_a_body_that_trickles_is_too_slow_and_the_client_is_told(
-    server: WireServer, count: int | None
-) -> None:
+def test_a_body_that_trickles_is_too_slow_and_the_client_is_told(server, count):
     lines = ["Transfer-Encoding: chunked"] if count is None else []
     with server.connect() as connection:
         connection.sendall(make_head("/stall", count, *lines))
@@ -168,7 +162,7 @@ def test_a_body_that_trickles_is_too_slow_and_the_client_is_told(
     assert b"1024 bytes a second at least, over 0.3 s" in problem
 
 
-def trickle(connection: socket.socket, piece: bytes, stopped: threading.Event) -> None:
+def trickle(connection, piece, stopped):
     """Sends a piece twenty times a second until it is told to stop."""
     while not stopped.wait(0.05):
         connection.sendall(piece)

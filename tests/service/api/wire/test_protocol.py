@@ -6,31 +6,28 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.limit import allow
 from tests.service.api.wire.wire_app import MIB
-from tests.service.api.wire.wire_server import WAYS, WireServer, make_head, read_answer, serve_wire
+from tests.service.api.wire.wire_server import WAYS, make_head, read_answer, serve_wire
 
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER on, for no time: `close` resets the connection."""
 
 
 @pytest.fixture(scope="module", params=WAYS)
-def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WireServer]:
+def server(request, tmp_path_factory):
     with serve_wire(tmp_path_factory.mktemp("wire"), request.param) as running:
         yield running
 
 
-def make_body(count: int, seed: int = 0) -> bytes:
+def make_body(count, seed=0):
     return random.Random(seed).randbytes(count)
 
 
-def send_cut(connection: socket.socket, content: bytes, *, seed: int, pause: float = 0.0) -> None:
+def send_cut(connection, content, *, seed, pause=0.0):
     """Sends in pieces that are cut at random places."""
     source = random.Random(seed)
     cuts = sorted(source.randint(0, len(content)) for _ in range(6))
@@ -40,7 +37,7 @@ def send_cut(connection: socket.socket, content: bytes, *, seed: int, pause: flo
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_bodies_of_all_sizes_come_back(server: WireServer, seed: int) -> None:
+def test_bodies_of_all_sizes_come_back(server, seed):
     source = random.Random(seed)
     sizes = [0, 1, 65535, 65536, 65537, 256 * 1024, *(source.randint(1, 5 * MIB) for _ in range(6))]
     source.shuffle(sizes)
@@ -58,7 +55,7 @@ def test_bodies_of_all_sizes_come_back(server: WireServer, seed: int) -> None:
             assert echoed == body, size
 
 
-def test_a_head_in_single_bytes_and_a_slow_tail(server: WireServer) -> None:
+def test_a_head_in_single_bytes_and_a_slow_tail(server):
     body = make_body(300_000)
     with server.connect() as connection:
         for byte in make_head("/echo", len(body)):
@@ -70,7 +67,7 @@ def test_a_head_in_single_bytes_and_a_slow_tail(server: WireServer) -> None:
         assert read_answer(connection) == (200, body)
 
 
-def test_requests_sent_right_after_a_pulled_body_are_served(server: WireServer) -> None:
+def test_requests_sent_right_after_a_pulled_body_are_served(server):
     first, second, third = make_body(2 * MIB, 1), make_body(100_000, 2), make_body(10, 3)
     requests = b"".join(
         make_head(path, len(body)) + body
@@ -84,7 +81,7 @@ def test_requests_sent_right_after_a_pulled_body_are_served(server: WireServer) 
     assert asyncio.run(send_at_once(server, requests, 4)) == [first, second, third, first]
 
 
-async def send_at_once(server: WireServer, requests: bytes, count: int) -> list[bytes]:
+async def send_at_once(server, requests, count):
     """Sends some requests without waiting for answers, and reads the answers' bodies."""
     reader, writer = await server.open()
     writer.write(requests)
@@ -100,7 +97,7 @@ async def send_at_once(server: WireServer, requests: bytes, count: int) -> list[
     return bodies
 
 
-def test_chunked_bodies_take_the_ordinary_way(server: WireServer) -> None:
+def test_chunked_bodies_take_the_ordinary_way(server):
     body = make_body(MIB)
     with server.connect() as connection:
         connection.sendall(make_head("/plain", None, "Transfer-Encoding: chunked"))
@@ -112,7 +109,7 @@ def test_chunked_bodies_take_the_ordinary_way(server: WireServer) -> None:
         assert read_answer(connection) == (200, body)
 
 
-def test_a_client_waits_for_100_continue_only_until_the_body_is_wanted(server: WireServer) -> None:
+def test_a_client_waits_for_100_continue_only_until_the_body_is_wanted(server):
     body = make_body(MIB)
     with server.connect() as connection:
         connection.sendall(make_head("/echo", len(body), "Expect: 100-continue"))
@@ -125,7 +122,7 @@ def test_a_client_waits_for_100_continue_only_until_the_body_is_wanted(server: W
 
 
 @pytest.mark.parametrize("query", ["after=0", "after=1000", "after=200000", "after=70000&wait=0.5"])
-def test_a_client_that_is_refused_early_sees_the_answer(server: WireServer, query: str) -> None:
+def test_a_client_that_is_refused_early_sees_the_answer(server, query):
     body = make_body(24 * MIB)
     with server.connect() as connection:
         # The body is sent whole before the answer is looked at.
@@ -134,7 +131,7 @@ def test_a_client_that_is_refused_early_sees_the_answer(server: WireServer, quer
         assert connection.recv(1) == b""
 
 
-def test_a_refused_client_that_says_nothing_more_is_not_waited_for(server: WireServer) -> None:
+def test_a_refused_client_that_says_nothing_more_is_not_waited_for(server):
     with server.connect() as connection:
         connection.sendall(make_head("/refuse", 10**12) + make_body(100_000))
         assert read_answer(connection) == (413, b"too much")
@@ -144,7 +141,7 @@ def test_a_refused_client_that_says_nothing_more_is_not_waited_for(server: WireS
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_a_drop_in_mid_body_ends_the_call(server: WireServer, reset: bool) -> None:
+def test_a_drop_in_mid_body_ends_the_call(server, reset):
     if reset and server.way == "tls":  # which tells of a reset only when it writes
         return
     for sent in (0, 1, 70_000, 3 * MIB):
@@ -155,14 +152,14 @@ def test_a_drop_in_mid_body_ends_the_call(server: WireServer, reset: bool) -> No
         server.wait_event("left")
 
 
-def test_a_client_that_leaves_after_a_pulled_body_is_noticed(server: WireServer) -> None:
+def test_a_client_that_leaves_after_a_pulled_body_is_noticed(server):
     with server.connect() as connection:
         connection.sendall(make_head("/wait-left", MIB) + make_body(MIB))
         server.wait_event("body")
     server.wait_event("left")
 
 
-def test_a_call_that_was_cancelled_writes_nothing_more(server: WireServer) -> None:
+def test_a_call_that_was_cancelled_writes_nothing_more(server):
     with server.connect() as connection:
         connection.sendall(make_head("/give-up?seconds=0.2", MIB) + make_body(200_000))
         time.sleep(0.35)
@@ -170,7 +167,7 @@ def test_a_call_that_was_cancelled_writes_nothing_more(server: WireServer) -> No
         assert read_answer(connection) == (200, b"clean")
 
 
-def test_a_silent_client_is_told_so_and_a_slow_one_is_served(server: WireServer) -> None:
+def test_a_silent_client_is_told_so_and_a_slow_one_is_served(server):
     with server.connect() as connection:
         connection.sendall(make_head("/stall", 100_000))
         for _ in range(5):  # in sum longer than its patience
@@ -184,7 +181,7 @@ def test_a_silent_client_is_told_so_and_a_slow_one_is_served(server: WireServer)
     assert b"silent after 70001 bytes" in problem
 
 
-def test_a_head_request_has_no_body_and_keeps_the_connection(server: WireServer) -> None:
+def test_a_head_request_has_no_body_and_keeps_the_connection(server):
     with server.connect() as connection:
         for _ in range(2):
             head = make_head("/large?count=100000", None, method="HEAD")
@@ -194,7 +191,7 @@ def test_a_head_request_has_no_body_and_keeps_the_connection(server: WireServer)
         assert read_answer(connection)[0] == 200
 
 
-def test_http_1_0_closes_after_the_answer(server: WireServer) -> None:
+def test_http_1_0_closes_after_the_answer(server):
     body = make_body(MIB)
     with server.connect() as connection:
         head = make_head("/echo", len(body)).replace(b"HTTP/1.1", b"HTTP/1.0")
@@ -208,9 +205,7 @@ OFFER = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings:
 
 @pytest.mark.parametrize("size", [1, 70_000, 3 * MIB])
 @pytest.mark.parametrize("way", ["in one piece", "after its head", "in chunks"])
-def test_a_body_whose_client_offers_http_2_is_served_as_http_1_1(
-    server: WireServer, size: int, way: str
-) -> None:
+def test_a_body_whose_client_offers_http_2_is_served_as_http_1_1(server, size, way):
     body = make_body(size)
     length, sent = size, body
     lines = list(OFFER)
@@ -229,9 +224,7 @@ def test_a_body_whose_client_offers_http_2_is_served_as_http_1_1(
             assert read_answer(connection) == (200, body)
 
 
-def test_requests_that_follow_an_offer_of_http_2_at_once_are_answered_in_turn(
-    server: WireServer,
-) -> None:
+def test_requests_that_follow_an_offer_of_http_2_at_once_are_answered_in_turn(server):
     bodies = [make_body(size, size) for size in (100_000, 10, 0, 70_000, 1)]
     requests = b"".join(
         make_head("/echo", len(body), *OFFER) + body + make_head("/plain", len(body)) + body
@@ -241,7 +234,7 @@ def test_requests_that_follow_an_offer_of_http_2_at_once_are_answered_in_turn(
     assert answers == [body for body in bodies for _ in range(2)]
 
 
-def test_http_1_0_is_never_answered_with_100_continue(server: WireServer) -> None:
+def test_http_1_0_is_never_answered_with_100_continue(server):
     for path in ("/echo", "/plain"):
         body = make_body(100_000)
         head = make_head(path, len(body), "Expect: 100-continue").replace(b"/1.1", b"/1.0")
@@ -255,7 +248,7 @@ def test_http_1_0_is_never_answered_with_100_continue(server: WireServer) -> Non
             assert read_answer(connection) == (200, body)
 
 
-def test_idle_connections_are_closed_after_a_pulled_body(server: WireServer) -> None:
+def test_idle_connections_are_closed_after_a_pulled_body(server):
     body = make_body(MIB)
     with server.connect() as connection:
         connection.sendall(make_head("/echo", len(body)) + body)
@@ -266,7 +259,7 @@ def test_idle_connections_are_closed_after_a_pulled_body(server: WireServer) -> 
 
 
 @pytest.mark.serial
-def test_no_client_waits_for_an_acknowledgement_before_its_last_packet(tmp_path: Path) -> None:
+def test_no_client_waits_for_an_acknowledgement_before_its_last_packet(tmp_path):
     """Without TCP_NODELAY the client's system sends a last, short packet only then."""
     body = bytes(4 * MIB + 5000)
     seconds = []

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 from tests.processes import wait_until
-from tests.server import RunningServer, Start, encode_npy
+from tests.server import encode_npy
 from tests.service.api.wire.wire_server import make_head, read_answer
 
 CONTENT = encode_npy(np.random.default_rng(0).random((1500, 1000)))
 
 
-def connect(server: RunningServer) -> socket.socket:
+def connect(server):
     return socket.create_connection(("127.0.0.1", server.port), timeout=30)
 
 
-def ask_1_0(server: RunningServer, method: str, path: str, *lines: str) -> tuple[bytes, bytes]:
+def ask_1_0(server, method, path, *lines):
     """Head and body of an answer to HTTP/1.0, which ends with the connection."""
     head = "\r\n".join([f"{method} {path} HTTP/1.0", *lines, "", ""])
     received = b""
@@ -31,15 +31,15 @@ def ask_1_0(server: RunningServer, method: str, path: str, *lines: str) -> tuple
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/healthz/live"), ("OPTIONS", "/")])
 def test_a_load_balancer_that_asks_by_http_1_0_without_a_host_learns_that_the_service_lives(
-    shared_server: RunningServer, method: str, path: str
-) -> None:
+    shared_server, method, path
+):
     head, _ = ask_1_0(shared_server, method, path)
     assert head.startswith(b"http/1.1 20")
     refused, _ = ask_1_0(shared_server, method, path, "Host: evil.example")
     assert refused.startswith(b"http/1.1 403")
 
 
-def test_events_come_without_chunks_by_http_1_0(shared_server: RunningServer) -> None:
+def test_events_come_without_chunks_by_http_1_0(shared_server):
     eye = np.eye(3)
     job = shared_server.post_job(eye, eye)
     shared_server.wait_job(job)
@@ -49,7 +49,7 @@ def test_events_come_without_chunks_by_http_1_0(shared_server: RunningServer) ->
     assert body.endswith(b"\n\n")
 
 
-def test_a_body_under_way_is_taken_when_the_service_is_told_to_stop(start_server: Start) -> None:
+def test_a_body_under_way_is_taken_when_the_service_is_told_to_stop(start_server):
     server = start_server()
     with connect(server) as connection:
         connection.sendall(make_head("/v1/matrices", len(CONTENT)) + CONTENT[:5_000_000])
@@ -61,9 +61,7 @@ def test_a_body_under_way_is_taken_when_the_service_is_told_to_stop(start_server
     assert server.process.wait(20) == 0
 
 
-def test_a_body_that_never_ends_does_not_keep_the_service_from_stopping(
-    start_server: Start,
-) -> None:
+def test_a_body_that_never_ends_does_not_keep_the_service_from_stopping(start_server):
     server = start_server()
     with connect(server) as connection:
         connection.sendall(make_head("/v1/matrices", len(CONTENT)) + CONTENT[:5_000_000])

@@ -8,9 +8,7 @@ import signal
 import socket
 import ssl
 import time
-from collections.abc import Iterator
 from http.client import HTTPResponse
-from pathlib import Path
 
 from tests.certificates import make_certificate
 from tests.environment import ROOT
@@ -28,7 +26,7 @@ class WireServer:
         way: "tcp", "tls" or "unix".
     """
 
-    def __init__(self, folder: Path, way: str) -> None:
+    def __init__(self, folder, way):
         self.way = way
         self.log = folder / "server.log"
         where: list[object] = []
@@ -47,11 +45,11 @@ class WireServer:
             self.address = output.readline().strip()
         assert self.address, self.read_log()
 
-    def read_log(self) -> str:
+    def read_log(self):
         """What it has logged so far."""
         return self.log.read_text()
 
-    def connect(self, *, receive_buffer: int | None = None) -> socket.socket:
+    def connect(self, *, receive_buffer=None):
         """A connection; the caller closes it."""
         family = socket.AF_UNIX if self.way == "unix" else socket.AF_INET
         connection = socket.socket(family)
@@ -64,29 +62,29 @@ class WireServer:
             connection.connect(("127.0.0.1", int(self.address)))
         return make_context().wrap_socket(connection) if self.way == "tls" else connection
 
-    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def open(self):
         """A connection as streams, which read while they write."""
         if self.way == "unix":
             return await asyncio.open_unix_connection(self.address)
         context = make_context() if self.way == "tls" else None
         return await asyncio.open_connection("127.0.0.1", int(self.address), ssl=context)
 
-    def ask(self, path: str, body: bytes = b"", *, method: str = "POST") -> tuple[int, bytes]:
+    def ask(self, path, body=b"", *, method="POST"):
         """One request over a connection of its own."""
         with self.connect() as connection:
             connection.sendall(make_head(path, len(body), method=method) + body)
             return read_answer(connection)
 
-    def list_events(self) -> list[str]:
+    def list_events(self):
         """What the application has seen since the last call."""
         events: list[str] = json.loads(self.ask("/list-events", method="GET")[1])
         return events
 
-    def wait_event(self, wanted: str, seconds: float = 20) -> None:
+    def wait_event(self, wanted, seconds=20):
         """Waits until the application has seen something."""
         wait_until(lambda: wanted in self.list_events(), seconds)
 
-    def stop(self, seconds: float = 30) -> float:
+    def stop(self, seconds=30):
         """Ends it by SIGTERM; returns how long that took."""
         began = time.monotonic()
         with contextlib.suppress(ProcessLookupError):
@@ -99,13 +97,7 @@ class WireServer:
         return time.monotonic() - began
 
 
-def make_head(
-    path: str,
-    count: int | None,
-    *lines: str,
-    method: str = "POST",
-    content_type: str = "application/x-npy",
-) -> bytes:
+def make_head(path, count, *lines, method="POST", content_type="application/x-npy"):
     """A request's head; without a Content-Length where there is no count."""
     fields = ["Host: localhost", f"Content-Type: {content_type}", *lines]
     if count is not None:
@@ -113,14 +105,14 @@ def make_head(
     return "\r\n".join([f"{method} {path} HTTP/1.1", *fields, "", ""]).encode()
 
 
-def read_answer(connection: socket.socket, *, method: str = "POST") -> tuple[int, bytes]:
+def read_answer(connection, *, method="POST"):
     """The next answer's status and body."""
     with HTTPResponse(connection, method=method) as response:
         response.begin()
         return response.status, response.read()
 
 
-def make_context() -> ssl.SSLContext:
+def make_context():
     """A client's view of TLS that believes every certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -128,7 +120,7 @@ def make_context() -> ssl.SSLContext:
 
 
 @contextlib.contextmanager
-def serve_wire(folder: Path, way: str) -> Iterator[WireServer]:
+def serve_wire(folder, way):
     """A server for a block, whose log has no traceback at its end."""
     server = WireServer(folder, way)
     try:

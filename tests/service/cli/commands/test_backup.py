@@ -20,14 +20,14 @@ PAGE = (ROOT / "docs" / "operations.md").read_text()
 A = np.arange(12.0).reshape(3, 4)
 
 
-def find_commands(title: str, *, with_server: bool) -> str:
+def find_commands(title, *, with_server):
     """The shell's commands of a section, for SQLite or for PostgreSQL."""
     section = PAGE.split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
     plain, postgres = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
     return str(postgres if with_server else plain)
 
 
-def run(title: str, backup: Path, data_dir: Path, url: str | None) -> None:
+def run(title, backup, data_dir, url):
     """Run the commands of a section as an operator does."""
     programs = [str(Path(sys.executable).parent), os.environ["PATH"]]
     environment = {
@@ -43,8 +43,8 @@ def run(title: str, backup: Path, data_dir: Path, url: str | None) -> None:
 
 @pytest.mark.parametrize("kind", DATABASES)
 def test_a_backup_made_while_the_service_runs_is_restored_into_another_folder(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+    kind, tmp_path, request
+):
     postgres: PostgresServer | None = None
     url = other = None
     if kind == "postgresql":
@@ -86,22 +86,20 @@ def test_a_backup_made_while_the_service_runs_is_restored_into_another_folder(
 
 
 @pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+def stopped(tmp_path_factory):
     """A folder of a service that has stopped, and the ids of its two matrices."""
     with RunningServer(tmp_path_factory.mktemp("stopped") / "data") as running:
         ids = running.upload(A), running.upload(A + 1)
     return running.data_dir, *ids
 
 
-def back_up(data_dir: Path, folder: Path) -> tuple[int, str]:
+def back_up(data_dir, folder):
     """Run the command; returns its exit code and all that it says."""
     ended = invoke_command("backup", folder, "--data-dir", data_dir, folder=data_dir.parent)
     return ended.exit_code, ended.output
 
 
-def test_a_damaged_matrix_is_named_and_all_others_are_copied(
-    stopped: tuple[Path, str, str], tmp_path: Path
-) -> None:
+def test_a_damaged_matrix_is_named_and_all_others_are_copied(stopped, tmp_path):
     data_dir, first, second = stopped
     copy = tmp_path / "data"
     shutil.copytree(data_dir, copy)
@@ -114,15 +112,13 @@ def test_a_damaged_matrix_is_named_and_all_others_are_copied(
     assert [path.stem for path in (tmp_path / "backup" / "matrices").iterdir()] == [first]
 
 
-def test_a_backup_is_its_users_alone(stopped: tuple[Path, str, str], tmp_path: Path) -> None:
+def test_a_backup_is_its_users_alone(stopped, tmp_path):
     assert back_up(stopped[0], tmp_path / "backup")[0] == ExitCode.DONE
     entries = [tmp_path / "backup", *(tmp_path / "backup").rglob("*")]
     assert not [path for path in entries if path.stat().st_mode & 0o077]
 
 
-def test_folders_that_are_no_backup_of_this_service_are_refused(
-    stopped: tuple[Path, str, str], tmp_path: Path
-) -> None:
+def test_folders_that_are_no_backup_of_this_service_are_refused(stopped, tmp_path):
     data_dir = stopped[0]
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").touch()

@@ -1,10 +1,8 @@
 import contextlib
 import http.server
 import socketserver
-import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -14,12 +12,11 @@ import pytest
 from tests.command import invoke_command, run_command, start_command
 from tests.matrices import FLOATS, make_matrix, reference_product
 from tests.processes import wait_until
-from tests.server import RunningServer
 from wavetrim.service.cli.commands.demo import compare_product
 from wavetrim.service.cli.exits import ExitCode
 
 
-def list_processes(folder: Path) -> list[str]:
+def list_processes(folder):
     """Command lines of the processes that name a folder."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -30,11 +27,11 @@ def list_processes(folder: Path) -> list[str]:
     return found
 
 
-def run_demo(*options: object, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_demo(*options, folder):
     return run_command("demo", *options, folder=folder, TMPDIR=str(folder))
 
 
-def test_the_main_job_passes_and_leaves_nothing(tmp_path: Path) -> None:
+def test_the_main_job_passes_and_leaves_nothing(tmp_path):
     done = run_demo(129, 65, 33, "--dtype", "int16", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "PASSED\n" in done.stdout
@@ -45,7 +42,7 @@ def test_the_main_job_passes_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_over_nodes_one_is_killed_and_nothing_is_left() -> None:
+def test_over_nodes_one_is_killed_and_nothing_is_left():
     with tempfile.TemporaryDirectory(prefix="w-", dir="/tmp") as name:  # short: it holds sockets
         folder = Path(name)
         done = run_demo("--nodes", 2, "--size", 2500, folder=folder)
@@ -57,9 +54,7 @@ def test_over_nodes_one_is_killed_and_nothing_is_left() -> None:
         wait_until(lambda: list_processes(folder) == [])
 
 
-def test_a_running_service_is_used_and_left_as_it_was(
-    server: RunningServer, tmp_path: Path
-) -> None:
+def test_a_running_service_is_used_and_left_as_it_was(server, tmp_path):
     before = server.list_matrix_files()
     done = run_demo("--size", 100, "--url", server.url, folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -69,11 +64,11 @@ def test_a_running_service_is_used_and_left_as_it_was(
 
 
 @contextlib.contextmanager
-def spoil_results(url: str, spoil: Callable[[bytes], bytes]) -> Iterator[str]:
+def spoil_results(url, spoil):
     """A proxy of a service that spoils the products on their way."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def forward(self) -> None:
+        def forward(self):
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             headers = {k: v for k, v in self.headers.items() if k not in ("Host", "Connection")}
             answer = httpx.request(
@@ -91,7 +86,7 @@ def spoil_results(url: str, spoil: Callable[[bytes], bytes]) -> Iterator[str]:
 
         do_GET = do_POST = do_DELETE = forward  # noqa: N815
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_):
             pass
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as listener:
@@ -104,7 +99,7 @@ def spoil_results(url: str, spoil: Callable[[bytes], bytes]) -> Iterator[str]:
             thread.join()
 
 
-def test_a_wrong_product_is_listed_and_ends_with_3(server: RunningServer, tmp_path: Path) -> None:
+def test_a_wrong_product_is_listed_and_ends_with_3(server, tmp_path):
     wrong = np.array([1234.5, np.nan], np.float32).tobytes()
     with spoil_results(server.url, lambda content: content[: -len(wrong)] + wrong) as url:
         done = run_demo("--size", 40, "--url", url, folder=tmp_path)
@@ -117,7 +112,7 @@ def test_a_wrong_product_is_listed_and_ends_with_3(server: RunningServer, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+def test_ctrl_c_leaves_nothing(tmp_path):
     options = ["--size", 2000, "--dtype", "int64", "--runs", 1]
     with start_command("demo", *options, folder=tmp_path, TMPDIR=str(tmp_path)) as process:
         # A, B and the unfinished product.
@@ -127,7 +122,7 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     assert list_processes(tmp_path) == []
 
 
-def test_what_is_refused_starts_nothing(tmp_path: Path) -> None:
+def test_what_is_refused_starts_nothing(tmp_path):
     setting = invoke_command("demo", folder=tmp_path, WAVETRIM_CPU_THREADS="none")
     product = invoke_command("demo", "--dtype", "float128", folder=tmp_path)
     assert (setting.exit_code, product.exit_code) == (ExitCode.REFUSED, ExitCode.REFUSED)
@@ -138,7 +133,7 @@ def test_what_is_refused_starts_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("k", [1, 7, 600])
-def test_a_rounded_product_passes(dtype: str, k: int) -> None:
+def test_a_rounded_product_passes(dtype, k):
     a, b = make_matrix(33, k, dtype, 0), make_matrix(k, 17, dtype, 1)
     comparison = compare_product(reference_product(a, b).astype(dtype), a, b)
     assert comparison.differing == 0
@@ -146,7 +141,7 @@ def test_a_rounded_product_passes(dtype: str, k: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint16", "int64"])
-def test_one_wrong_element_fails(dtype: str) -> None:
+def test_one_wrong_element_fails(dtype):
     a, b = make_matrix(520, 50, dtype, 2), make_matrix(50, 17, dtype, 3)
     found = reference_product(a, b).astype(dtype)
     found[517, 4] += 1
@@ -155,6 +150,6 @@ def test_one_wrong_element_fails(dtype: str) -> None:
     assert [first[:3] for first in comparison.first] == [(517, 4, found[517, 4].item())]
 
 
-def test_integers_are_compared_modulo_their_word() -> None:
+def test_integers_are_compared_modulo_their_word():
     a, b = np.full((3, 90), 9, np.int8), np.full((90, 2), 9, np.int8)
     assert compare_product(a @ b, a, b).differing == 0

@@ -1,7 +1,6 @@
 """`wavetrim devices` and `WAVETRIM_DEVICES`: which GPUs there are, or why there are none."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -9,7 +8,6 @@ from tests.command import run_command
 from tests.environment import ROOT
 from tests.kernels.cupy_without_gpu import UUIDS, write_cupy
 from tests.processes import run_python
-from tests.server import Start
 from wavetrim.service.cli.exits import ExitCode
 
 MULTIPLY = "import wavetrim; print(wavetrim.matmul([[1.0]], [[2.0]], device={!r}))"
@@ -22,9 +20,7 @@ MULTIPLY = "import wavetrim; print(wavetrim.matmul([[1.0]], [[2.0]], device={!r}
         (100, "cudaErrorNoDevice: no CUDA-capable device is detected"),
     ],
 )
-def test_devices_says_why_there_is_no_gpu_as_a_product_on_the_gpu_does(
-    tmp_path: Path, status: int, message: str
-) -> None:
+def test_devices_says_why_there_is_no_gpu_as_a_product_on_the_gpu_does(tmp_path, status, message):
     path = f"{write_cupy(tmp_path, status=status, message=message)}:{ROOT}"
     asked = {"PYTHONPATH": path, "WAVETRIM_DEVICES": "", "CUDA_VISIBLE_DEVICES": "7"}
     reason = f"CUDA finds no device: {message} (CUDA_VISIBLE_DEVICES is '7')"
@@ -44,9 +40,7 @@ def test_devices_says_why_there_is_no_gpu_as_a_product_on_the_gpu_does(
         ("import nowhere_found", "No module named 'nowhere_found'"),
     ],
 )
-def test_a_cupy_that_cannot_be_imported_is_named_and_done_without(
-    tmp_path: Path, broken: str, reason: str
-) -> None:
+def test_a_cupy_that_cannot_be_imported_is_named_and_done_without(tmp_path, broken, reason):
     path = f"{write_cupy(tmp_path)}:{ROOT}"
     (tmp_path / "cupy" / "__init__.py").write_text(broken)
     asked = {"PYTHONPATH": path, "WAVETRIM_DEVICES": ""}
@@ -56,14 +50,14 @@ def test_a_cupy_that_cannot_be_imported_is_named_and_done_without(
     assert (done.stdout, done.stderr) == ("[[2.]]\n", "")
 
 
-def test_a_service_says_why_it_has_no_gpu(start_server: Start, tmp_path: Path) -> None:
+def test_a_service_says_why_it_has_no_gpu(start_server, tmp_path):
     path = write_cupy(tmp_path, status=100, message="cudaErrorNoDevice: no device is detected")
     with start_server(modules=path, devices="") as server:
         told = run_command("devices", "--url", server.url, folder=tmp_path, COLUMNS="300")
     assert "The service has no GPU: CUDA finds no device: cudaErrorNoDevice" in told.stdout
 
 
-def test_gpus_that_are_switched_off_are_the_reason(tmp_path: Path) -> None:
+def test_gpus_that_are_switched_off_are_the_reason(tmp_path):
     told = run_command("devices", folder=tmp_path, WAVETRIM_DEVICES="none", COLUMNS="300")
     assert "every row: WAVETRIM_DEVICES is 'none'." in told.stdout
     refused = run_python(MULTIPLY.format("gpu"), folder=tmp_path, WAVETRIM_DEVICES="none")
@@ -79,7 +73,7 @@ def test_gpus_that_are_switched_off_are_the_reason(tmp_path: Path) -> None:
         ("GPU-0a9F", [1]),  # the beginning is enough, as for CUDA
     ],
 )
-def test_gpus_are_named_by_index_or_uuid(tmp_path: Path, choice: str, indices: list[int]) -> None:
+def test_gpus_are_named_by_index_or_uuid(tmp_path, choice, indices):
     path = f"{write_cupy(tmp_path, uuids=UUIDS)}:{ROOT}"
     asked = {"PYTHONPATH": path, "WAVETRIM_DEVICES": choice}
     told = run_command("devices", "--json", folder=tmp_path, **asked)
@@ -87,7 +81,7 @@ def test_gpus_are_named_by_index_or_uuid(tmp_path: Path, choice: str, indices: l
 
 
 @pytest.mark.parametrize("choice", ["2", "0,7", "GPU-0a", "MIG-ffff", "MIG-GPU-0a9f/1/0"])
-def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path, choice: str) -> None:
+def test_a_gpu_that_is_not_there_is_refused(tmp_path, choice):
     path = f"{write_cupy(tmp_path, uuids=UUIDS)}:{ROOT}"
     asked = {"PYTHONPATH": path, "WAVETRIM_DEVICES": choice}
     message = (
@@ -102,7 +96,7 @@ def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path, choice: str) -> None
     assert planned.returncode == 0, planned.stderr  # which needs no GPU
 
 
-def test_an_index_without_any_gpu_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_an_index_without_any_gpu_is_refused_with_the_reason(tmp_path):
     told = run_command("devices", folder=tmp_path, WAVETRIM_DEVICES="0", CUDA_VISIBLE_DEVICES="")
     assert told.returncode == ExitCode.REFUSED
     assert "WAVETRIM_DEVICES is '0'; it must be \"none\", or GPUs that are here: C" in told.stderr

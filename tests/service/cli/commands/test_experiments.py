@@ -2,7 +2,6 @@
 
 import csv
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,6 @@ from tests.lab.reports import add_product, list_reports, split_rows
 from wavetrim.kernels.device import list_devices
 from wavetrim.lab.probes import cpu_rows
 from wavetrim.lab.probes.catalog import PROBES
-from wavetrim.lab.reports.report import Report
 from wavetrim.service.cli.commands.experiments import GROUPS, finish_report
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 
@@ -32,7 +30,7 @@ SMALL = {
 """Options that make an experiment short."""
 
 
-def test_probes_are_listed(tmp_path: Path) -> None:
+def test_probes_are_listed(tmp_path):
     listed = invoke_command("probe", folder=tmp_path)
     assert listed.exit_code == 0
     lines = listed.stdout.splitlines()
@@ -51,14 +49,14 @@ def test_probes_are_listed(tmp_path: Path) -> None:
         *(("reproduce", name) for name in EXPERIMENTS),
     ],
 )
-def test_without_a_gpu_nothing_is_written(words: tuple[str, str], tmp_path: Path) -> None:
+def test_without_a_gpu_nothing_is_written(words, tmp_path):
     refused = invoke_command(*words, folder=tmp_path)
     assert refused.exit_code == ExitCode.FAILED
     assert refused.stderr.endswith("and there is none: WAVETRIM_DEVICES is 'none'\n")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_machine_without_a_gpu_hears_what_is_missing(tmp_path: Path) -> None:
+def test_a_machine_without_a_gpu_hears_what_is_missing(tmp_path):
     refused = run_command(
         "reproduce", "mulmat", folder=tmp_path, WAVETRIM_DEVICES="", CUDA_VISIBLE_DEVICES=""
     )
@@ -68,7 +66,7 @@ def test_a_machine_without_a_gpu_hears_what_is_missing(tmp_path: Path) -> None:
     assert reason.startswith(("CuPy is not installed", "CUDA finds no device"))
 
 
-def test_the_cpu_is_measured_without_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cpu_is_measured_without_a_gpu(tmp_path, monkeypatch):
     fewer = ((1, 16), 256, 1)  # rows, side and runs
     monkeypatch.setattr(cpu_rows.run_probe, "__defaults__", fewer)
     done = invoke_command("probe", "cpu-rows", "--out", "found", folder=tmp_path)
@@ -90,13 +88,11 @@ def test_the_cpu_is_measured_without_a_gpu(tmp_path: Path, monkeypatch: pytest.M
         ["sdk-multiply", "--f", "1"],
     ],
 )
-def test_wrong_usage_ends_with_2(arguments: list[str], tmp_path: Path) -> None:
+def test_wrong_usage_ends_with_2(arguments, tmp_path):
     assert invoke_command("reproduce", *arguments, folder=tmp_path).exit_code == ExitCode.REFUSED
 
 
-def test_tables_are_printed_whole_and_files_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tables_are_printed_whole_and_files_are_named(tmp_path, capsys):
     for report in (*list_probe_reports(), *list_reports()):
         finish_report(replace(report, plots=()), tmp_path)  # drawn in tests/lab
         shown = capsys.readouterr().out
@@ -114,7 +110,7 @@ def test_tables_are_printed_whole_and_files_are_named(
     "report",
     [split_rows(passed=False), add_product(padding_kept=False), stride_copies(right=False)],
 )
-def test_a_wrong_result_is_written_and_ends_with_3(report: Report, tmp_path: Path) -> None:
+def test_a_wrong_result_is_written_and_ends_with_3(report, tmp_path):
     with pytest.raises(CommandFailed, match=f"{report.name}: a result is wrong") as failure:
         finish_report(report, tmp_path)
     assert failure.value.code == ExitCode.WRONG
@@ -130,7 +126,7 @@ def test_a_wrong_result_is_written_and_ends_with_3(report: Report, tmp_path: Pat
     ],
     ids=lambda words: words[1],
 )
-def test_what_is_measured_is_right(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_what_is_measured_is_right(words, tmp_path):
     done = invoke_command(*words, "--out", "found", folder=tmp_path, WAVETRIM_DEVICES="0")
     assert done.exit_code == 0, (done.stderr, done.exception)
     assert {path.suffix for path in (tmp_path / "found").iterdir()} == {".md", ".csv", ".png"}
@@ -146,7 +142,7 @@ def test_what_is_measured_is_right(words: tuple[str, ...], tmp_path: Path) -> No
 
 
 @pytest.mark.gpu
-def test_peers_are_measured_or_refused(tmp_path: Path) -> None:
+def test_peers_are_measured_or_refused(tmp_path):
     """In a process of its own, as users run it."""
     done = run_command("probe", "peers", folder=tmp_path, WAVETRIM_DEVICES="")
     if len(list_devices()) > 1:
@@ -158,7 +154,7 @@ def test_peers_are_measured_or_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.gpu
-def test_mulmat_prints_the_grid_of_the_references_example(tmp_path: Path) -> None:
+def test_mulmat_prints_the_grid_of_the_references_example(tmp_path):
     """In a process of its own, as users run it."""
     done = run_command("reproduce", "mulmat", folder=tmp_path, WAVETRIM_DEVICES="0")
     assert done.returncode == 0, done.stderr
@@ -166,7 +162,7 @@ def test_mulmat_prints_the_grid_of_the_references_example(tmp_path: Path) -> Non
 
 
 @pytest.mark.gpu
-def test_the_gpu_and_the_cpu_take_the_rows_that_f_says(tmp_path: Path) -> None:
+def test_the_gpu_and_the_cpu_take_the_rows_that_f_says(tmp_path):
     words = ("reproduce", "hybrid-f", *SMALL["hybrid-f"])
     done = invoke_command(*words, folder=tmp_path, WAVETRIM_DEVICES="0")
     assert done.exit_code == 0, (done.stderr, done.exception)
@@ -190,9 +186,7 @@ def test_the_gpu_and_the_cpu_take_the_rows_that_f_says(tmp_path: Path) -> None:
         (("matmatgpu", "--lda", "1899"), "lda is 1899; it must be at least 1900, the columns"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(
-    arguments: tuple[str, ...], message: str, tmp_path: Path
-) -> None:
+def test_what_cannot_be_measured_is_refused(arguments, message, tmp_path):
     refused = invoke_command("reproduce", *arguments, folder=tmp_path, WAVETRIM_DEVICES="0")
     assert refused.exit_code == ExitCode.REFUSED, (refused.stderr, refused.exception)
     assert message in refused.stderr.replace("\n", " ")

@@ -1,9 +1,7 @@
 """Files that commands are given and that are no .npy files: refused by what they are."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ NOBODY = "http://127.0.0.1:1"
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Path:
+def files(tmp_path):
     np.save(tmp_path / "a.npy", np.eye(3))
     np.savez(tmp_path / "zip", np.eye(3))
     (tmp_path / "text").write_text("1,2\n3,4\n")
@@ -58,8 +56,6 @@ def test_a_file_of_another_kind_is_named_by_every_command(
     assert not (files / "c.npy").exists()
 
 
-def test_the_client_names_a_pipe_and_does_not_wait_for_it(
-    files: Path, connect: Callable[..., Any]
-) -> None:
+def test_the_client_names_a_pipe_and_does_not_wait_for_it(files, connect):
     with pytest.raises(ValueError, match="pipe is 'a pipe'; it must be a regular file"):
         connect(NOBODY).put(files / "pipe")

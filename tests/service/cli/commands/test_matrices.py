@@ -1,8 +1,6 @@
 """`wavetrim upload`, `download`, `rm` and `cancel`, and the JSON of all commands that call."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,20 +9,19 @@ from tests.command import call_service as call
 from tests.command import invoke_command, start_command
 from tests.matrices import SLOW, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer
 from wavetrim.client import Client, JobUnsuccessful
 from wavetrim.service.cli.exits import ExitCode
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Path:
+def files(tmp_path):
     """A folder with A.npy and B.npy."""
     np.save(tmp_path / "A.npy", make_matrix(30, 20, "float32", 0))
     np.save(tmp_path / "B.npy", make_matrix(20, 10, "float32", 1))
     return tmp_path
 
 
-def test_uploaded_files_are_downloaded_unchanged(server: RunningServer, files: Path) -> None:
+def test_uploaded_files_are_downloaded_unchanged(server, files):
     stored = call(server, files, "upload", "A.npy", "B.npy")
     assert stored.exit_code == 0, stored.stderr
     a, b = stored.stdout.split()
@@ -39,8 +36,8 @@ def test_uploaded_files_are_downloaded_unchanged(server: RunningServer, files: P
     assert a in gone.stderr
 
 
-def test_with_json_nothing_else_is_printed(server: RunningServer, files: Path) -> None:
-    def read(*arguments: object) -> Any:
+def test_with_json_nothing_else_is_printed(server, files):
+    def read(*arguments):
         done = call(server, files, *arguments, "--json")
         assert done.exit_code == 0, done.stderr
         return json.loads(done.stdout)
@@ -64,7 +61,7 @@ def test_with_json_nothing_else_is_printed(server: RunningServer, files: Path) -
     assert read("rm", a, b, result) == {"removed": [a, b, result]}
 
 
-def test_a_job_is_cancelled(server: RunningServer, tmp_path: Path) -> None:
+def test_a_job_is_cancelled(server, tmp_path):
     with Client(server.url) as client:
         slow = client.put(make_matrix(SLOW, SLOW, "int64", 2))
         with server.engine_stopped():
@@ -81,9 +78,7 @@ def test_a_job_is_cancelled(server: RunningServer, tmp_path: Path) -> None:
         assert "'nothing'" in again.stderr
 
 
-def test_a_refused_file_removes_the_files_uploaded_before(
-    server: RunningServer, files: Path
-) -> None:
+def test_a_refused_file_removes_the_files_uploaded_before(server, files):
     (files / "text.npy").write_text("no matrix")
     wait_until(lambda: not any(name.endswith(".part") for name in server.list_matrix_files()))
     before = server.list_matrix_files()
@@ -94,7 +89,7 @@ def test_a_refused_file_removes_the_files_uploaded_before(
     assert server.list_matrix_files() == before
 
 
-def test_rm_stops_at_the_first_matrix_that_is_missing(server: RunningServer, files: Path) -> None:
+def test_rm_stops_at_the_first_matrix_that_is_missing(server, files):
     a, b = call(server, files, "upload", "A.npy", "B.npy").stdout.split()
     refused = call(server, files, "rm", a, "nothing", b)
     assert refused.exit_code == ExitCode.REFUSED
@@ -105,7 +100,7 @@ def test_rm_stops_at_the_first_matrix_that_is_missing(server: RunningServer, fil
 
 
 @pytest.mark.parametrize("command", ["upload", "submit"])
-def test_ctrl_c_leaves_nothing_behind(command: str, server: RunningServer, files: Path) -> None:
+def test_ctrl_c_leaves_nothing_behind(command, server, files):
     np.lib.format.open_memmap(files / "large.npy", "w+", np.float32, (10, 12_800_000))
     before = server.list_matrix_files()
     arguments = [command, "B.npy", "large.npy"]
@@ -117,7 +112,7 @@ def test_ctrl_c_leaves_nothing_behind(command: str, server: RunningServer, files
     wait_until(lambda: server.list_matrix_files() == before)
 
 
-def test_matrices_are_listed(server: RunningServer, tmp_path: Path) -> None:
+def test_matrices_are_listed(server, tmp_path):
     with Client(server.url) as client:
         matrix = client.put(make_matrix(300, 200, "float32", 1))
     shown = invoke_command("matrices", folder=tmp_path, WAVETRIM_URL=server.url)
@@ -131,7 +126,7 @@ def test_matrices_are_listed(server: RunningServer, tmp_path: Path) -> None:
     assert json.loads(printed.stdout)[0]["id"] == matrix.id
 
 
-def test_a_unix_socket_is_an_address(unix_socket: Path, files: Path) -> None:
+def test_a_unix_socket_is_an_address(unix_socket, files):
     stored = invoke_command("upload", "A.npy", "--url", unix_socket, folder=files)
     assert stored.exit_code == 0, stored.stderr
     removed = invoke_command("rm", stored.stdout.strip(), "--url", unix_socket, folder=files)

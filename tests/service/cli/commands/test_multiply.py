@@ -10,20 +10,20 @@ import pytest
 
 from tests.command import invoke_command, run_command, start_command
 from tests.environment import clear_environment
-from tests.matrices import Array, assert_product, make_matrix
+from tests.matrices import assert_product, make_matrix
 from wavetrim.service.cli.exits import ExitCode
 
 
-def save(folder: Path, **arrays: Array) -> None:
+def save(folder, **arrays):
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
 
 
-def list_files(folder: Path) -> dict[str, bytes]:
+def list_files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_the_product_is_written_and_reported(tmp_path: Path) -> None:
+def test_the_product_is_written_and_reported(tmp_path):
     a, b = make_matrix(130, 65, "float32", 0), make_matrix(65, 33, "float32", 1)
     save(tmp_path, A=a, B=np.asfortranarray(b))
     arguments = ["multiply", "A.npy", "B.npy", "-o", "C.npy", "--verify"]
@@ -37,7 +37,7 @@ def test_the_product_is_written_and_reported(tmp_path: Path) -> None:
     assert set(list_files(tmp_path)) == {"A.npy", "B.npy", "C.npy"}
 
 
-def test_c0_may_be_the_file_that_is_replaced(tmp_path: Path) -> None:
+def test_c0_may_be_the_file_that_is_replaced(tmp_path):
     a, b, c = (make_matrix(*shape, "int32", 2) for shape in ((7, 5), (5, 9), (7, 9)))
     save(tmp_path, A=a, B=b, C=c)
     factors = ["--c", "C.npy", "--alpha", "3", "--beta", "-2"]
@@ -46,7 +46,7 @@ def test_c0_may_be_the_file_that_is_replaced(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "C.npy"), 3 * (a @ b) - 2 * c)
 
 
-def test_files_of_three_dimensions_are_stacks(tmp_path: Path) -> None:
+def test_files_of_three_dimensions_are_stacks(tmp_path):
     a, b = np.random.default_rng(4).random((2, 5, 30, 30))
     save(tmp_path, A=a, B=b)
     arguments = ["multiply", "A.npy", "B.npy", "-o", "C.npy", "--verify"]
@@ -57,7 +57,7 @@ def test_files_of_three_dimensions_are_stacks(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(tmp_path / "C.npy"), a @ b, rtol=1e-12)
 
 
-def test_a_file_that_is_there_is_replaced_as_a_whole(tmp_path: Path) -> None:
+def test_a_file_that_is_there_is_replaced_as_a_whole(tmp_path):
     a = make_matrix(4, 4, "float64", 3)
     save(tmp_path, A=a, real=np.zeros((900, 900)))
     (tmp_path / "C.npy").symlink_to("real.npy")
@@ -69,7 +69,7 @@ def test_a_file_that_is_there_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert not kept.any(), "the old file stays as it was for a reader that has it mapped"
 
 
-def test_an_operand_is_not_overwritten(tmp_path: Path) -> None:
+def test_an_operand_is_not_overwritten(tmp_path):
     save(tmp_path, A=make_matrix(4, 4, "float64", 4))
     os.link(tmp_path / "A.npy", tmp_path / "same.npy")
     before = list_files(tmp_path)
@@ -80,7 +80,7 @@ def test_an_operand_is_not_overwritten(tmp_path: Path) -> None:
     assert list_files(tmp_path) == before
 
 
-def make_small(dtype: str = "float32", rows: int = 4, columns: int = 4) -> Array:
+def make_small(dtype="float32", rows=4, columns=4):
     return make_matrix(rows, columns, dtype, 5)
 
 
@@ -101,9 +101,7 @@ def make_small(dtype: str = "float32", rows: int = 4, columns: int = 4) -> Array
         (np.zeros((4, 4), "longdouble"), [], "B.npy: descr is '<f16'"),
     ],
 )
-def test_bad_input_names_field_value_and_limit(
-    second: Array, options: list[str], message: str, tmp_path: Path
-) -> None:
+def test_bad_input_names_field_value_and_limit(second, options, message, tmp_path):
     save(tmp_path, A=make_small(), B=second)
     before = list_files(tmp_path)
     refused = invoke_command("multiply", "A.npy", "B.npy", "-o", "C.npy", *options, folder=tmp_path)
@@ -116,7 +114,7 @@ def test_bad_input_names_field_value_and_limit(
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
 )
-def test_an_interrupt_leaves_no_partial_output(number: signal.Signals, tmp_path: Path) -> None:
+def test_an_interrupt_leaves_no_partial_output(number, tmp_path):
     slow = make_matrix(2000, 2000, "int64", 6)
     save(tmp_path, A=slow, B=slow)
     (tmp_path / "C.npy").write_text("what was there")
@@ -129,7 +127,7 @@ def test_an_interrupt_leaves_no_partial_output(number: signal.Signals, tmp_path:
     assert (tmp_path / "C.npy").read_text() == "what was there"
 
 
-def test_a_full_disk_is_said_before_the_product_is_computed(tmp_path: Path) -> None:
+def test_a_full_disk_is_said_before_the_product_is_computed(tmp_path):
     save(tmp_path, A=np.zeros((2000, 1), np.int8), B=np.zeros((1, 2000), np.int8))
     # The largest file that this shell's children may write: 1000 blocks of 1 KiB.
     limited = f"ulimit -f 1000; trap '' XFSZ; exec '{sys.executable}' -m wavetrim"

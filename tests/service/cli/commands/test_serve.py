@@ -9,9 +9,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import httpx
 import numpy as np
@@ -19,7 +17,6 @@ import pytest
 
 from tests.certificates import make_certificate
 from tests.command import (
-    StartedCommand,
     invoke_command,
     make_environment,
     run_command,
@@ -39,7 +36,7 @@ A = np.random.default_rng(0).random((300, 400))
 
 
 @contextmanager
-def serve(folder: Path, **variables: str) -> Iterator[tuple[list[str], StartedCommand]]:
+def serve(folder, **variables):
     """A service as a user starts it; yields the addresses that it prints, and stops it."""
     settings = {"WAVETRIM_PORT": "0", "WAVETRIM_DATA_DIR": "data", **variables}
     count = (settings.get("WAVETRIM_TCP") != "off") + ("WAVETRIM_UNIX_SOCKET" in settings)
@@ -53,7 +50,7 @@ def serve(folder: Path, **variables: str) -> Iterator[tuple[list[str], StartedCo
             process.communicate(timeout=30)
 
 
-def check_service(client: httpx.Client) -> None:
+def check_service(client):
     """Products and matrices, whose bodies are long enough to be pulled."""
     answer = client.post("/v1/matmul", content=encode_npy(A) + encode_npy(A.T.copy()), headers=NPY)
     assert answer.status_code == 200, answer.text
@@ -63,7 +60,7 @@ def check_service(client: httpx.Client) -> None:
     assert client.delete(f"/v1/matrices/{stored['id']}").status_code == 204
 
 
-def check_health(folder: Path, **variables: str) -> None:
+def check_health(folder, **variables):
     """`health` finds a service by the settings that it was started with."""
     wait_until(lambda: invoke_command("health", folder=folder, **variables).exit_code == 0)
     told = invoke_command("health", folder=folder, HTTP_PROXY="http://127.0.0.1:1", **variables)
@@ -73,9 +70,7 @@ def check_health(folder: Path, **variables: str) -> None:
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
 )
-def test_it_serves_a_folder_of_its_own_until_a_signal(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_it_serves_a_folder_of_its_own_until_a_signal(tmp_path, number):
     with serve(tmp_path) as ((url,), process):
         assert httpx.get(f"{url}/v1/jobs", verify=False).status_code == 200
         second = run_command("serve", "--port", 0, "--data-dir", "data", folder=tmp_path)
@@ -91,9 +86,7 @@ def test_it_serves_a_folder_of_its_own_until_a_signal(
     assert second.stdout == ""
 
 
-def test_under_nohup_it_outlives_its_terminal_and_its_first_line_is_its_pages_address(
-    tmp_path: Path,
-) -> None:
+def test_under_nohup_it_outlives_its_terminal_and_its_first_line_is_its_pages_address(tmp_path):
     command = ["nohup", sys.executable, "-m", "wavetrim", "serve", "--port", "0"]
     with subprocess.Popen(
         [*command, "--data-dir", "data"],
@@ -113,7 +106,7 @@ def test_under_nohup_it_outlives_its_terminal_and_its_first_line_is_its_pages_ad
     assert process.returncode == 0
 
 
-def test_a_second_signal_does_not_wait_for_the_job(tmp_path: Path) -> None:
+def test_a_second_signal_does_not_wait_for_the_job(tmp_path):
     with serve(tmp_path) as ((url,), process):
         with Client(url) as client:
             matrix = client.put(make_matrix(3300, 3300, "int64", 1))
@@ -129,9 +122,7 @@ def test_a_second_signal_does_not_wait_for_the_job(tmp_path: Path) -> None:
     assert time.monotonic() - begin < allow(10)
 
 
-def test_a_unix_socket_beside_tcp_is_its_users_and_no_second_service_takes_it(
-    tmp_path: Path,
-) -> None:
+def test_a_unix_socket_beside_tcp_is_its_users_and_no_second_service_takes_it(tmp_path):
     path = tmp_path / "run" / "socket"
     with serve(tmp_path, WAVETRIM_UNIX_SOCKET="run/socket") as (addresses, process):
         assert addresses[0].startswith("http://127.0.0.1:")
@@ -152,7 +143,7 @@ def test_a_unix_socket_beside_tcp_is_its_users_and_no_second_service_takes_it(
     assert not path.exists()
 
 
-def test_without_tcp_there_is_no_port_and_no_key_is_needed(tmp_path: Path) -> None:
+def test_without_tcp_there_is_no_port_and_no_key_is_needed(tmp_path):
     path = tmp_path / "socket"
     variables = {"WAVETRIM_UNIX_SOCKET": str(path), "WAVETRIM_TCP": "off"}
     with serve(tmp_path, WAVETRIM_HOST="0.0.0.0", **variables) as (addresses, process):
@@ -169,7 +160,7 @@ def test_without_tcp_there_is_no_port_and_no_key_is_needed(tmp_path: Path) -> No
         assert client.get("/healthz/live").status_code == 200
 
 
-def test_tls_is_spoken_with_a_certificate(tmp_path: Path) -> None:
+def test_tls_is_spoken_with_a_certificate(tmp_path):
     certificate, key = make_certificate(tmp_path)
     path = tmp_path / "socket"
     tls = {
@@ -187,7 +178,7 @@ def test_tls_is_spoken_with_a_certificate(tmp_path: Path) -> None:
             assert client.get("/healthz/live").status_code == 200, "it is not encrypted there"
 
 
-def test_health_tells_what_is_missing(tmp_path: Path) -> None:
+def test_health_tells_what_is_missing(tmp_path):
     port = str(find_free_port())
     variables = {"WAVETRIM_PORT": port, "WAVETRIM_HOST": "0.0.0.0", "WAVETRIM_API_KEY": "k" * 32}
     with serve(tmp_path, **variables) as (_, process):
@@ -206,7 +197,7 @@ def test_health_tells_what_is_missing(tmp_path: Path) -> None:
     assert f"127.0.0.1:{port}" in gone.stderr
 
 
-def test_512_callers_at_once_are_let_in_by_the_unix_socket(tmp_path: Path) -> None:
+def test_512_callers_at_once_are_let_in_by_the_unix_socket(tmp_path):
     path = tmp_path / "socket"
     with ExitStack() as stack, serve(tmp_path, WAVETRIM_UNIX_SOCKET=str(path)) as (_, process):
         process.send_signal(signal.SIGSTOP)  # nobody is accepted meanwhile
@@ -222,9 +213,7 @@ def test_512_callers_at_once_are_let_in_by_the_unix_socket(tmp_path: Path) -> No
         assert {read_answer(caller)[0] for caller in callers} == {200}
 
 
-def test_a_path_that_cannot_be_the_sockets_is_refused_and_what_lies_there_stays(
-    tmp_path: Path,
-) -> None:
+def test_a_path_that_cannot_be_the_sockets_is_refused_and_what_lies_there_stays(tmp_path):
     file, link, foreign = (tmp_path / name for name in ("file", "link", "foreign"))
     file.write_text("mine")
     link.symlink_to(file)
@@ -269,9 +258,7 @@ def test_a_path_that_cannot_be_the_sockets_is_refused_and_what_lies_there_stays(
         ({"DRAIN_SECONDS": "-1"}, "WAVETRIM_DRAIN_SECONDS is '-1'"),
     ],
 )
-def test_settings_that_cannot_be_served_by_are_refused_by_name(
-    tmp_path: Path, variables: dict[str, str], message: str
-) -> None:
+def test_settings_that_cannot_be_served_by_are_refused_by_name(tmp_path, variables, message):
     (tmp_path / "locked").mkdir()
     make_certificate(tmp_path)
     make_certificate(tmp_path / "locked", password=b"ab")
@@ -283,7 +270,7 @@ def test_settings_that_cannot_be_served_by_are_refused_by_name(
     assert not (tmp_path / "wavetrim-data").exists()
 
 
-def test_buffers_of_bodies_are_not_faulted_in_again() -> None:
+def test_buffers_of_bodies_are_not_faulted_in_again():
     count = """
 from resource import RUSAGE_SELF, getrusage
 from wavetrim.service.server.foreground import keep_freed_memory

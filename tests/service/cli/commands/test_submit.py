@@ -2,7 +2,6 @@
 
 import json
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,14 +9,13 @@ import pytest
 from tests.command import call_service as call
 from tests.command import start_command
 from tests.matrices import SLOW, assert_product, make_matrix
-from tests.server import RunningServer
 from wavetrim.client import Client
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.cli.client import find_id
 from wavetrim.service.cli.exits import ExitCode
 
 
-def submit(server: RunningServer, folder: Path, *arguments: object) -> str:
+def submit(server, folder, *arguments):
     """Post a job; its id is all that standard output holds."""
     posted = call(server, folder, "submit", *arguments)
     assert posted.exit_code == 0, posted.stderr
@@ -25,7 +23,7 @@ def submit(server: RunningServer, folder: Path, *arguments: object) -> str:
     return job_id
 
 
-def test_a_product_goes_there_and_back(server: RunningServer, tmp_path: Path) -> None:
+def test_a_product_goes_there_and_back(server, tmp_path):
     a, b, c = (make_matrix(*shape, "float64", 0) for shape in ((31, 20), (20, 11), (31, 11)))
     for name, array in (("A", a), ("B", b), ("C0", c)):
         np.save(tmp_path / f"{name}.npy", array)
@@ -40,9 +38,7 @@ def test_a_product_goes_there_and_back(server: RunningServer, tmp_path: Path) ->
     assert {path.name for path in tmp_path.iterdir()} == {"A.npy", "B.npy", "C0.npy", "C.npy"}
 
 
-def test_a_result_is_the_next_operand_and_a_beginning_of_an_id_is_enough(
-    server: RunningServer, tmp_path: Path
-) -> None:
+def test_a_result_is_the_next_operand_and_a_beginning_of_an_id_is_enough(server, tmp_path):
     a = make_matrix(12, 12, "int64", 1)
     np.save(tmp_path / "A.npy", a)
     first = submit(server, tmp_path, "A.npy", "A.npy", "--storage", "memory", "--wait")
@@ -61,7 +57,7 @@ def test_a_result_is_the_next_operand_and_a_beginning_of_an_id_is_enough(
         find_id("JOB", "abcd", iter(["abcd1", "x", "abcd2"]))
 
 
-def test_status_lists_jobs_and_shows_one(server: RunningServer, tmp_path: Path) -> None:
+def test_status_lists_jobs_and_shows_one(server, tmp_path):
     np.save(tmp_path / "A.npy", make_matrix(6, 6, "float32", 2))
     job = submit(server, tmp_path, "A.npy", "A.npy", "--wait")
     listed = call(server, tmp_path, "status", "--limit", 1)
@@ -77,7 +73,7 @@ def test_status_lists_jobs_and_shows_one(server: RunningServer, tmp_path: Path) 
     assert call(server, tmp_path, "status", "--state", "failed").stdout == "no jobs\n"
 
 
-def test_refusals_end_with_2(server: RunningServer, tmp_path: Path) -> None:
+def test_refusals_end_with_2(server, tmp_path):
     np.save(tmp_path / "A.npy", make_matrix(3, 4, "float32", 3))
     (tmp_path / "text.npy").write_text("no matrix")
     for arguments, message in (
@@ -98,7 +94,7 @@ def test_refusals_end_with_2(server: RunningServer, tmp_path: Path) -> None:
     assert not (tmp_path / "C.npy").exists()
 
 
-def test_a_job_without_a_product_ends_with_5(server: RunningServer, tmp_path: Path) -> None:
+def test_a_job_without_a_product_ends_with_5(server, tmp_path):
     np.save(tmp_path / "A.npy", make_matrix(SLOW, SLOW, "int64", 5))
     with Client(server.url) as client, server.engine_stopped():
         waits = submit(server, tmp_path, "A.npy", "A.npy")
@@ -110,7 +106,7 @@ def test_a_job_without_a_product_ends_with_5(server: RunningServer, tmp_path: Pa
     assert not (tmp_path / "C.npy").exists()
 
 
-def test_ctrl_c_leaves_the_job_going(server: RunningServer, tmp_path: Path) -> None:
+def test_ctrl_c_leaves_the_job_going(server, tmp_path):
     np.save(tmp_path / "A.npy", make_matrix(SLOW, SLOW, "int64", 6))
     arguments = ["submit", "A.npy", "A.npy", "--wait"]
     with (
@@ -125,9 +121,7 @@ def test_ctrl_c_leaves_the_job_going(server: RunningServer, tmp_path: Path) -> N
         assert client.job(job).wait().state == "succeeded"
 
 
-def test_operands_that_do_not_fit_are_refused_before_they_are_uploaded(
-    server: RunningServer, tmp_path: Path
-) -> None:
+def test_operands_that_do_not_fit_are_refused_before_they_are_uploaded(server, tmp_path):
     np.save(tmp_path / "a.npy", np.ones((2, 3)))
     np.save(tmp_path / "b.npy", np.ones((2, 3)))
     np.save(tmp_path / "c.npy", np.ones((3, 3), np.float32))

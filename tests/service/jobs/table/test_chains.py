@@ -1,18 +1,15 @@
 """Rows of jobs that wait for others, and labels, over real databases: SQLite and PostgreSQL."""
 
 import asyncio
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine
 
 from tests.service.drafts import begin_draft, keep_matrix, run
 from wavetrim.service.jobs.errors import JobNotFound, OperandEnded
-from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.jobs.table.changes import Success
 from wavetrim.service.jobs.table.rows import make_job
@@ -25,17 +22,17 @@ SHAPE = (2, 2, "float32", None)
 
 
 @pytest.fixture
-def commits(database: Engine) -> SharedCommits:
+def commits(database):
     return SharedCommits(database)
 
 
 @pytest.fixture
-def jobs(database: Engine, commits: SharedCommits) -> JobStore:
+def jobs(database, commits):
     return JobStore(database, commits)
 
 
 @pytest.fixture
-def matrices(database: Engine, commits: SharedCommits, tmp_path: Path) -> MatrixStore:
+def matrices(database, commits, tmp_path):
     return MatrixStore(
         database, tmp_path / "matrices", max_matrix_bytes=2**20, max_storage_bytes=2**24,
         commits=commits,
@@ -43,11 +40,11 @@ def matrices(database: Engine, commits: SharedCommits, tmp_path: Path) -> Matrix
 
 
 @pytest.fixture
-def add(jobs: JobStore, matrices: MatrixStore) -> Callable[..., Job]:
+def add(jobs, matrices):
     """Adds a job of stored matrices, or of other jobs."""
     stored = keep_matrix(matrices, *SHAPE[:3]).id
 
-    def add_job(*awaited: Job, labels: tuple[str, ...] = ()) -> Job:
+    def add_job(*awaited, labels=()):
         named: Any = [{"job": job.id} for job in awaited] + [stored] * 2
         request = JobRequest(a=named[0], b=named[1], labels=list(labels)).model_dump()
         (job,), _ = asyncio.run(jobs.add([make_job(request, shape=SHAPE)]))
@@ -57,10 +54,10 @@ def add(jobs: JobStore, matrices: MatrixStore) -> Callable[..., Job]:
 
 
 @pytest.fixture
-def succeed(jobs: JobStore, matrices: MatrixStore) -> Callable[[Job], str]:
+def succeed(jobs, matrices):
     """Publishes the product of a job; returns its id."""
 
-    def publish(job: Job) -> str:
+    def publish(job):
         draft = begin_draft(matrices, *SHAPE[:3])
         result = draft.matrix.id
         success = Success(replace(job, result=result, plan={}, timings={}))
@@ -72,7 +69,7 @@ def succeed(jobs: JobStore, matrices: MatrixStore) -> Callable[[Job], str]:
 
 def test_a_result_becomes_an_operand_in_the_transaction_that_publishes_it(
     jobs, matrices, add, succeed
-) -> None:
+):
     first, second = add(), add()
     both = add(first, second)
     assert both.awaited == [first.id, second.id]
@@ -90,7 +87,7 @@ def test_a_result_becomes_an_operand_in_the_transaction_that_publishes_it(
     assert set(matrices.find([result, other])) == {result, other}
 
 
-def test_a_job_that_is_added_after_an_end_gets_the_result_or_is_refused(jobs, add, succeed) -> None:
+def test_a_job_that_is_added_after_an_end_gets_the_result_or_is_refused(jobs, add, succeed):
     first, failed = add(), add()
     result = succeed(first)
     assert (add(first).a, add(first, first).b) == (result, result)
@@ -102,7 +99,7 @@ def test_a_job_that_is_added_after_an_end_gets_the_result_or_is_refused(jobs, ad
         add(first)
 
 
-def test_an_end_without_a_result_ends_all_that_waits_for_it(jobs, add) -> None:
+def test_an_end_without_a_result_ends_all_that_waits_for_it(jobs, add):
     first, free = add(), add()
     left, right = add(first), add(free, first)
     last = add(left, right)
@@ -118,7 +115,7 @@ def test_an_end_without_a_result_ends_all_that_waits_for_it(jobs, add) -> None:
 
 
 @pytest.mark.parametrize("runs", [False, True])
-def test_a_restart_ends_what_waits_for_a_job_that_it_ends(database, jobs, add, runs: bool) -> None:
+def test_a_restart_ends_what_waits_for_a_job_that_it_ends(database, jobs, add, runs):
     first = add()
     second = add(first)
     third = add(second)
@@ -134,7 +131,7 @@ def test_a_restart_ends_what_waits_for_a_job_that_it_ends(database, jobs, add, r
     assert later.list_unfinished() == []
 
 
-def test_what_waits_survives_a_restart(database, jobs, matrices, add, succeed) -> None:
+def test_what_waits_survives_a_restart(database, jobs, matrices, add, succeed):
     first = add()
     second = add(first)
     jobs.keep_run(first.begin_try(1.0))
@@ -144,7 +141,7 @@ def test_what_waits_survives_a_restart(database, jobs, matrices, add, succeed) -
     assert [job.awaited for job in later.list_unfinished()] == [[], [first.id]]
 
 
-def test_a_job_waits_for_an_end_or_has_heard_of_it_but_never_misses_it(jobs, add, succeed) -> None:
+def test_a_job_waits_for_an_end_or_has_heard_of_it_but_never_misses_it(jobs, add, succeed):
     for number in range(10):
         first = add()
         with ThreadPoolExecutor(4) as pool:
@@ -159,7 +156,7 @@ def test_a_job_waits_for_an_end_or_has_heard_of_it_but_never_misses_it(jobs, add
             assert (job.a == ended) if number % 2 else (job.state is JobState.CANCELLED)
 
 
-def test_a_thousand_jobs_hear_of_one_end(jobs, matrices, succeed, add) -> None:
+def test_a_thousand_jobs_hear_of_one_end(jobs, matrices, succeed, add):
     first = add()
     request = JobRequest(a={"job": first.id}, b=first.a).model_dump()
     rows = [make_job(request, shape=SHAPE) for _ in range(1000)]

@@ -3,14 +3,11 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import text
 
 from tests.service.drafts import begin_draft, keep_matrix, run
 from wavetrim.service.cursor import decode_mark, encode_mark
@@ -19,7 +16,7 @@ from wavetrim.service.jobs.errors import (
     JobStateConflict,
     OperandNotFound,
 )
-from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
+from wavetrim.service.jobs.job import MOST_TRIES, JobState
 from wavetrim.service.jobs.table.changes import Endings, Success, find_key
 from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.jobs.table.store import JobStore
@@ -31,23 +28,23 @@ TIMINGS = {"total_seconds": 0.5}
 
 
 @pytest.fixture
-def jobs(database: Engine) -> JobStore:
+def jobs(database):
     return JobStore(database)
 
 
 @pytest.fixture
-def matrices(database: Engine, tmp_path: Path) -> MatrixStore:
+def matrices(database, tmp_path):
     return MatrixStore(
         database, tmp_path / "matrices", max_matrix_bytes=2**20, max_storage_bytes=2**24
     )
 
 
 @pytest.fixture
-def request_of(matrices: MatrixStore) -> Callable[..., dict[str, Any]]:
+def request_of(matrices):
     """Makes requests over two matrices that exist."""
     ids = [keep_matrix(matrices, 2, 2).id for _ in range(2)]
 
-    def make(**options: Any) -> dict[str, Any]:
+    def make(**options):
         request = {
             "a": ids[0], "b": ids[1], "c": None, "alpha": 1.0, "beta": 0.0, "kernel": "auto",
             "tile": None, "f": "auto", "accuracy": None, "sms": None, "devices": None,
@@ -59,19 +56,14 @@ def request_of(matrices: MatrixStore) -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture
-def add(jobs: JobStore, request_of: Callable[..., dict[str, Any]]) -> Callable[..., Job]:
-    def add_job(*, priority: int = 0, **options: Any) -> Job:
+def add(jobs, request_of):
+    def add_job(*, priority=0, **options):
         return post(jobs, request_of(priority=priority, **options))[0]
 
     return add_job
 
 
-def post(
-    jobs: JobStore,
-    request: dict[str, Any],
-    *,
-    idempotency_key: str | None = None,
-) -> tuple[Job, bool]:
+def post(jobs, request, *, idempotency_key=None):
     """Adds one job; returns it, and whether this call made it."""
     key = idempotency_key and find_key(idempotency_key, "", 0)
     row = make_job(request, shape=(2, 2, "float32"), idempotency_key=key)
@@ -79,18 +71,18 @@ def post(
     return job, created
 
 
-def succeed(database: Engine, job: Job, result: str = "r") -> None:
+def succeed(database, job, result="r"):
     with database.begin() as connection:
         done = replace(job, result=result, plan=PLAN, timings=TIMINGS)
         Endings().succeed(connection, [Success(done)])
 
 
-def begin(jobs: JobStore, job_id: str) -> Job | None:
+def begin(jobs, job_id):
     """Begins a job's next try, and writes it."""
     return jobs.keep_run(jobs.get(job_id).begin_try(time.time()))
 
 
-def test_a_new_job_is_queued_as_it_was_asked_for(jobs, request_of) -> None:
+def test_a_new_job_is_queued_as_it_was_asked_for(jobs, request_of):
     request = request_of(alpha=0.1, f=7, tile="128x128x8", priority=3)
     job, created = post(jobs, request)
     assert created
@@ -101,9 +93,7 @@ def test_a_new_job_is_queued_as_it_was_asked_for(jobs, request_of) -> None:
     assert (job.plan, job.result, job.error, job.started_at) == (None, None, None, None)
 
 
-def test_a_request_of_an_earlier_version_leaves_the_newer_options_open(
-    database, jobs, request_of
-) -> None:
+def test_a_request_of_an_earlier_version_leaves_the_newer_options_open(database, jobs, request_of):
     today = request_of()
     earlier = {
         name: value for name, value in today.items() if name not in ("accuracy", "sms", "devices")
@@ -116,7 +106,7 @@ def test_a_request_of_an_earlier_version_leaves_the_newer_options_open(
     assert post(jobs, today, idempotency_key="k") == (jobs.get(job.id), False)
 
 
-def test_a_job_ends_only_once(jobs, add) -> None:
+def test_a_job_ends_only_once(jobs, add):
     for job in (add(), begin(jobs, add().id)):
         ends = [jobs.cancel, lambda job: jobs.fail(job, "device", "broken")] * 4
         with ThreadPoolExecutor(8) as pool:
@@ -126,7 +116,7 @@ def test_a_job_ends_only_once(jobs, add) -> None:
         assert jobs.get(job.id) == ended[0]
 
 
-def test_a_job_that_has_begun_is_read_as_running_before_its_row_says_so(jobs, add) -> None:
+def test_a_job_that_has_begun_is_read_as_running_before_its_row_says_so(jobs, add):
     first, second = add(), add()
     running = replace(first.begin_try(time.time()), plan=PLAN, progress=0.5)
     jobs.running[first.id] = running
@@ -143,7 +133,7 @@ def test_a_job_that_has_begun_is_read_as_running_before_its_row_says_so(jobs, ad
     assert (jobs.count_by_state()) == counts
 
 
-def test_the_row_of_a_job_that_has_ended_outranks_its_run(database, jobs, add) -> None:
+def test_the_row_of_a_job_that_has_ended_outranks_its_run(database, jobs, add):
     job = add().begin_try(time.time())
     jobs.running[job.id] = job
     succeed(database, job)
@@ -153,7 +143,7 @@ def test_the_row_of_a_job_that_has_ended_outranks_its_run(database, jobs, add) -
     assert jobs.count_by_state()[JobState.RUNNING] == 0
 
 
-def test_a_cancel_of_a_job_that_has_begun_is_written_as_such(jobs, add) -> None:
+def test_a_cancel_of_a_job_that_has_begun_is_written_as_such(jobs, add):
     job = add().begin_try(time.time())
     jobs.running[job.id] = job
     marked = jobs.request_cancel(job.id)
@@ -164,7 +154,7 @@ def test_a_cancel_of_a_job_that_has_begun_is_written_as_such(jobs, add) -> None:
     assert settled.state is JobState.CANCELLED
 
 
-def test_a_job_that_was_cancelled_as_it_began_does_not_go_on(database, jobs, add) -> None:
+def test_a_job_that_was_cancelled_as_it_began_does_not_go_on(database, jobs, add):
     job = add().begin_try(time.time())
     jobs.request_cancel(job.id)
     assert jobs.keep_run(job) is None
@@ -174,7 +164,7 @@ def test_a_job_that_was_cancelled_as_it_began_does_not_go_on(database, jobs, add
     assert jobs.get(job.id).state is JobState.CANCELLED
 
 
-def test_a_success_keeps_plan_timings_and_result(database, jobs, add) -> None:
+def test_a_success_keeps_plan_timings_and_result(database, jobs, add):
     job = replace(begin(jobs, add().id), plan={"f": 1}, progress=0.25)
     jobs.keep_run(job)
     assert (jobs.get(job.id).plan, jobs.get(job.id).progress) == ({"f": 1}, 0.25)
@@ -185,7 +175,7 @@ def test_a_success_keeps_plan_timings_and_result(database, jobs, add) -> None:
     assert done.finished_at >= done.started_at >= done.created_at
 
 
-def test_nothing_changes_a_finished_job(database, jobs, add) -> None:
+def test_nothing_changes_a_finished_job(database, jobs, add):
     job = begin(jobs, add().id)
     succeed(database, job)
     done = jobs.get(job.id)
@@ -201,7 +191,7 @@ def test_nothing_changes_a_finished_job(database, jobs, add) -> None:
     assert jobs.get(job.id) == done
 
 
-def test_a_product_is_published_with_its_job_or_not_at_all(database, jobs, matrices, add) -> None:
+def test_a_product_is_published_with_its_job_or_not_at_all(database, jobs, matrices, add):
     first, second = begin(jobs, add().id), begin(jobs, add().id)
     jobs.cancel(second)
     products = []
@@ -227,7 +217,7 @@ def test_a_product_is_published_with_its_job_or_not_at_all(database, jobs, matri
     }  # fmt: skip
 
 
-def test_a_queued_job_is_cancelled_at_once_and_a_running_one_marked(jobs, add) -> None:
+def test_a_queued_job_is_cancelled_at_once_and_a_running_one_marked(jobs, add):
     queued, running = add(), add()
     begin(jobs, running.id)
     assert jobs.request_cancel(queued.id).state is JobState.CANCELLED
@@ -240,7 +230,7 @@ def test_a_queued_job_is_cancelled_at_once_and_a_running_one_marked(jobs, add) -
     assert jobs.list_unfinished() == []
 
 
-def test_a_released_job_waits_as_if_it_had_not_been_tried(jobs, add) -> None:
+def test_a_released_job_waits_as_if_it_had_not_been_tried(jobs, add):
     job = replace(begin(jobs, add().id), plan=PLAN, progress=0.7)
     jobs.keep_run(job)
     released = jobs.break_off(job, counts=False)
@@ -250,9 +240,7 @@ def test_a_released_job_waits_as_if_it_had_not_been_tried(jobs, add) -> None:
 
 
 @pytest.mark.parametrize("written", [False, True])
-def test_a_job_that_is_released_after_its_cancellation_is_cancelled(
-    database, jobs, add, written: bool
-) -> None:
+def test_a_job_that_is_released_after_its_cancellation_is_cancelled(database, jobs, add, written):
     job = add().begin_try(time.time())
     jobs.running[job.id] = job
     if written:
@@ -270,9 +258,7 @@ def test_a_job_that_is_released_after_its_cancellation_is_cancelled(
     assert later.count_by_state()[JobState.CANCELLED] == 1
 
 
-def test_a_cancelled_job_that_an_earlier_version_has_queued_again_never_runs(
-    database, jobs, add
-) -> None:
+def test_a_cancelled_job_that_an_earlier_version_has_queued_again_never_runs(database, jobs, add):
     unwanted, waiting = add(priority=1), add()
     with database.begin() as connection:
         mark = text("UPDATE jobs SET cancel_requested = :yes WHERE id = :id")
@@ -287,13 +273,13 @@ def test_a_cancelled_job_that_an_earlier_version_has_queued_again_never_runs(
 @pytest.mark.parametrize("counts", [False, True])
 @pytest.mark.parametrize("has_ended", [False, True])
 def test_a_run_that_breaks_off_during_a_cancellation_leaves_no_running_job(
-    jobs, add, monkeypatch: pytest.MonkeyPatch, counts: bool, has_ended: bool
-) -> None:
+    jobs, add, monkeypatch, counts, has_ended
+):
     job = add().begin_try(time.time())
     jobs.running[job.id] = job
     get = jobs.get
 
-    def break_off(job_id: str, owner: str | None = None) -> Job:
+    def break_off(job_id, owner=None):
         found = get(job_id, owner)
         monkeypatch.undo()
         assert jobs.break_off(job, counts=counts).state is JobState.QUEUED
@@ -310,18 +296,18 @@ def test_a_run_that_breaks_off_during_a_cancellation_leaves_no_running_job(
 
 
 @pytest.mark.parametrize("counts", [False, True])
-def test_a_run_that_breaks_off_while_it_is_cancelled_never_goes_on(jobs, add, counts: bool) -> None:
+def test_a_run_that_breaks_off_while_it_is_cancelled_never_goes_on(jobs, add, counts):
     for _ in range(20):
         job = add().begin_try(time.time())
         jobs.running[job.id] = job
         start = threading.Barrier(2)
 
-        def break_off(job: Job = job, start: threading.Barrier = start) -> None:
+        def break_off(job=job, start=start):
             start.wait()
             jobs.break_off(job, counts=counts)
             del jobs.running[job.id]
 
-        def cancel(job: Job = job, start: threading.Barrier = start) -> None:
+        def cancel(job=job, start=start):
             start.wait()
             jobs.request_cancel(job.id)
 
@@ -331,7 +317,7 @@ def test_a_run_that_breaks_off_while_it_is_cancelled_never_goes_on(jobs, add, co
         assert jobs.get(job.id).state is JobState.CANCELLED
 
 
-def test_a_restart_settles_what_ran(jobs, add) -> None:
+def test_a_restart_settles_what_ran(jobs, add):
     fresh, tired, unwanted, queued = (add() for _ in range(4))
     for job in (fresh, tired, unwanted):
         begin(jobs, job.id)
@@ -350,8 +336,8 @@ def test_a_restart_settles_what_ran(jobs, add) -> None:
     assert [job.id for job in jobs.list_unfinished()] == [fresh.id, queued.id]
 
 
-def test_posts_with_one_key_make_one_job(jobs, request_of) -> None:
-    def repeat(_number: int) -> tuple[str, bool]:
+def test_posts_with_one_key_make_one_job(jobs, request_of):
+    def repeat(_number):
         job, created = post(jobs, request_of(), idempotency_key="k")
         return job.id, created
 
@@ -361,7 +347,7 @@ def test_posts_with_one_key_make_one_job(jobs, request_of) -> None:
     assert sum(created for _, created in posted) == 1
 
 
-def test_a_key_stays_with_its_first_request(jobs, request_of) -> None:
+def test_a_key_stays_with_its_first_request(jobs, request_of):
     first, _ = post(jobs, request_of(), idempotency_key="k" * 255)
     assert jobs.find_repeated([request_of()], "k" * 255) == [first]
     assert jobs.find_repeated([request_of()], "other") == []
@@ -372,7 +358,7 @@ def test_a_key_stays_with_its_first_request(jobs, request_of) -> None:
         jobs.find_repeated([request_of(alpha=2.0)], "k" * 255)
 
 
-def test_pages_show_the_newest_first_and_do_not_shift(jobs, add) -> None:
+def test_pages_show_the_newest_first_and_do_not_shift(jobs, add):
     made = [add() for _ in range(5)]
     page, cursor = jobs.page(limit=2)
     assert [job.id for job in page] == [made[4].id, made[3].id]
@@ -384,7 +370,7 @@ def test_pages_show_the_newest_first_and_do_not_shift(jobs, add) -> None:
     assert cursor is None
 
 
-def test_pages_are_filtered_by_state(jobs, add) -> None:
+def test_pages_are_filtered_by_state(jobs, add):
     made = [add() for _ in range(4)]
     for job in made[::2]:
         jobs.request_cancel(job.id)
@@ -395,7 +381,7 @@ def test_pages_are_filtered_by_state(jobs, add) -> None:
     assert jobs.page(state=JobState.RUNNING) == ((), None)
 
 
-def test_a_cursor_tells_nothing_of_other_callers(jobs, add) -> None:
+def test_a_cursor_tells_nothing_of_other_callers(jobs, add):
     first, last = add(), add()
     _, cursor = jobs.page(limit=1)
     assert decode_mark(cursor, r"before:(.*)")[1] == last.id
@@ -405,12 +391,12 @@ def test_a_cursor_tells_nothing_of_other_callers(jobs, add) -> None:
     assert jobs.page(cursor=cursor) == ((first,), None)
 
 
-def test_a_matrix_is_deleted_or_used_but_never_both(jobs, matrices, request_of) -> None:
+def test_a_matrix_is_deleted_or_used_but_never_both(jobs, matrices, request_of):
     for _ in range(15):
         victim = keep_matrix(matrices, 2, 2).id
         start = threading.Barrier(2)
 
-        def use(victim: str = victim, start: threading.Barrier = start) -> bool:
+        def use(victim=victim, start=start):
             start.wait()
             try:
                 post(jobs, request_of(c=victim))
@@ -418,7 +404,7 @@ def test_a_matrix_is_deleted_or_used_but_never_both(jobs, matrices, request_of) 
                 return False
             return True
 
-        def delete(victim: str = victim, start: threading.Barrier = start) -> bool:
+        def delete(victim=victim, start=start):
             start.wait()
             try:
                 matrices.delete(victim)
@@ -433,7 +419,7 @@ def test_a_matrix_is_deleted_or_used_but_never_both(jobs, matrices, request_of) 
 
 @pytest.mark.needs("postgresql")
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)
-def test_a_post_waits_for_a_delete_that_came_first(database, jobs, request_of) -> None:
+def test_a_post_waits_for_a_delete_that_came_first(database, jobs, request_of):
     request = request_of()
     with database.begin() as deleter:
         deleter.execute(

@@ -4,10 +4,8 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,14 +22,7 @@ GIB = 2**30
 
 
 @contextlib.asynccontextmanager
-async def running_arena(
-    limit: int = 8 * MIB,
-    slab: int = 4 * MIB,
-    *,
-    room: Callable[[], int] = lambda: GIB,
-    poison: bool = True,
-    **options: Any,
-) -> AsyncIterator[Arena]:
+async def running_arena(limit=8 * MIB, slab=4 * MIB, *, room=lambda: GIB, poison=True, **options):
     arena = Arena(limit_bytes=limit, slab_bytes=slab, poison=poison, memory_left=room, **options)
     await arena.start()
     try:
@@ -40,33 +31,33 @@ async def running_arena(
         await arena.close()
 
 
-def on_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+def on_loop(test):
     """A test that is a coroutine."""
 
     @wraps(test)
-    def run(*args: Any, **kwargs: Any) -> None:
+    def run(*args, **kwargs):
         asyncio.run(asyncio.wait_for(test(*args, **kwargs), allow(60)))
 
     return run
 
 
-def take(arena: Arena, size: int, holder: str = "matrix") -> Hold:
+def take(arena, size, holder="matrix"):
     hold = arena.try_obtain(size, holder)
     assert hold is not None
     return hold
 
 
-async def until(condition: Callable[[], bool]) -> None:
+async def until(condition):
     while not condition():  # noqa: ASYNC110 # nothing tells of it
         await asyncio.sleep(0.005)
 
 
-def count_bytes(fd: int) -> int:
+def count_bytes(fd):
     """Memory that a memfd takes."""
     return os.fstat(fd).st_blocks * 512
 
 
-def count_open() -> int:
+def count_open():
     """Descriptors and mappings of arenas in this process."""
     links = Path("/proc/self/fd").iterdir()
     names = [link.readlink().name for link in links if link.is_symlink()]
@@ -74,7 +65,7 @@ def count_open() -> int:
     return maps + sum("wavetrim-arena" in name for name in names)
 
 
-def make_small_slab(size: int = 2 * MIB) -> Slab:
+def make_small_slab(size=2 * MIB):
     return make_slab(1, size, threads=1, memory_left=lambda: GIB)
 
 
@@ -219,7 +210,7 @@ async def test_a_leaving_slab_keeps_its_memory_until_the_engine_has_let_go():
     async with running_arena(limit=64 * MIB, idle_seconds=0.1) as arena:
         acknowledged, leaving = asyncio.Event(), list[Slab]()
 
-        async def leave(slab: Slab) -> None:
+        async def leave(slab):
             leaving.append(slab)
             await acknowledged.wait()
 

@@ -20,7 +20,6 @@ from tests.fuzz.watched import WatchedService
 from tests.fuzz.wire import WireFuzzer
 from tests.fuzz.wire_cases import draw_heavy_case
 from tests.processes import wait_until
-from tests.server import RunningServer
 
 SECONDS: Final = float(os.environ.get("WAVETRIM_CHAOS_SECONDS", "8"))
 KILLS: Final = 3
@@ -48,7 +47,7 @@ def test_every_answer_is_right_whatever_others_do(tmp_path, way):
         server = service.server
         fuzzer = WireFuzzer(service, seed, partial(draw_heavy_case, way=way))
 
-        async def run() -> None:
+        async def run():
             await asyncio.gather(fuzzer.run(SECONDS), kill_engines(server))
 
         asyncio.run(run())
@@ -65,7 +64,7 @@ def test_every_answer_is_right_whatever_others_do(tmp_path, way):
         wait_until(lambda: server.list_matrix_files() == set())
 
 
-async def kill_engines(server: RunningServer) -> None:
+async def kill_engines(server):
     for _ in range(KILLS):
         await asyncio.sleep(SECONDS / (KILLS + 1))
         os.kill(await asyncio.to_thread(server.find_engine), signal.SIGKILL)

@@ -1,7 +1,5 @@
 """How much memory may be taken, on real trees of control-group files."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.groups import write_groups
@@ -11,12 +9,12 @@ MIB = 2**20
 GIB = 2**30
 
 
-def build_tree(root: Path, files: dict[str, str], *, available: int = 100 * GIB) -> Path:
+def build_tree(root, files, *, available=100 * GIB):
     meminfo = f"MemTotal: {128 * GIB // 1024} kB\nMemAvailable: {available // 1024} kB\n"
     return write_groups(root, {"proc/meminfo": meminfo, **files})
 
 
-def describe_v2(limit: int, used: int, stat: str = "", *, high: str = "max\n") -> dict[str, str]:
+def describe_v2(limit, used, stat="", *, high="max\n"):
     """The files of a group of version 2."""
     group = "sys/fs/cgroup/a"
     return {

@@ -11,7 +11,7 @@ MIB = 2**20
 GIB = 2**30
 
 
-def place(*slab_bytes: int) -> ExtentTable:
+def place(*slab_bytes):
     """A table of slabs whose memory nobody touches."""
     table = ExtentTable(poison=False)
     for number, size in enumerate(slab_bytes):

@@ -20,16 +20,14 @@ from tests.limit import allow
 from tests.matrices import SLOW
 from tests.own_memory import measure_own
 from tests.processes import wait_until
-from tests.server import RunningServer, Start, encode_npy
+from tests.server import encode_npy
 from tests.service.api.wire.wire_server import make_head, read_answer
 
 MIB = 2**20
 RUNNING = 'wavetrim_products{state="running"}'
 
 
-def make_request(
-    rows: int, columns: int, factor: float, depth: int = 2, dtype: str = "float64"
-) -> tuple[bytes, bytes]:
+def make_request(rows, columns, factor, depth=2, dtype="float64"):
     """A request whose product is the same everywhere, and its .npy file."""
     a, b = np.full((rows, depth), factor, dtype), np.ones((depth, columns), dtype)
     body = encode_npy(a) + encode_npy(b)
@@ -37,13 +35,13 @@ def make_request(
     return make_head("/v1/matmul", len(body)) + body, answer
 
 
-def ask(server: RunningServer, request: bytes) -> tuple[int, bytes]:
+def ask(server, request):
     with server.connect() as connection:
         connection.sendall(request)
         return read_answer(connection)
 
 
-def start_tls(start_server: Start, folder: Path, arena_bytes: int) -> RunningServer:
+def start_tls(start_server, folder, arena_bytes):
     """A service with TLS and small slabs, which gives memory back soon."""
     certificate, key = make_certificate(folder)
     server = start_server(
@@ -54,7 +52,7 @@ def start_tls(start_server: Start, folder: Path, arena_bytes: int) -> RunningSer
     return server
 
 
-def check_service(server: RunningServer) -> None:
+def check_service(server):
     """It computes, holds no memory, and has had no surprise."""
     request, answer = make_request(300, 300, 7.0, 300)
     assert ask(server, request) == (200, answer)
@@ -123,7 +121,7 @@ def test_a_hole_punched_into_the_arena_does_not_end_the_service(start_server):
     assert server.process.poll() is None
 
 
-def punch(path: Path) -> None:
+def punch(path):
     """Take all pages out of a memfd that somebody has open."""
     file = os.open(path, os.O_RDWR)
     try:
@@ -203,7 +201,7 @@ def test_a_service_in_a_full_control_group_uses_files_and_is_not_killed(start_se
             server.stop()
 
 
-def expect_files_are_used(server: RunningServer) -> None:
+def expect_files_are_used(server):
     """More operands at once than fit into the group."""
     engine = server.find_engine()
     request, answer = make_request(100, 100, 5.0, 22_500)  # 17 MiB a matrix

@@ -1,13 +1,10 @@
 """A database that is locked, out of reach or damaged, and what readiness says of it."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
-from pathlib import Path
 
-import httpx
 import numpy as np
 import psycopg
 import pytest
@@ -17,23 +14,23 @@ from tests.command import run_command
 from tests.matrices import make_matrix
 from tests.postgres import running_postgres
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy
+from tests.server import NPY, encode_npy
 from wavetrim.service.cli.exits import ExitCode
 
 CONTENT = encode_npy(np.ones((3, 3)))
 
 
-def is_ready(server: RunningServer) -> bool:
+def is_ready(server):
     return server.client.get("/healthz/ready").status_code == 200
 
 
-def store_one(server: RunningServer) -> str:
+def store_one(server):
     """Wait until it computes, and store a matrix."""
     server.wait_ready()
     return server.upload(np.ones((3, 3)))
 
 
-def list_writes(server: RunningServer, matrix: str) -> list[Callable[[], httpx.Response]]:
+def list_writes(server, matrix):
     """Calls that write to the database."""
     ask = server.client
     return [
@@ -43,13 +40,13 @@ def list_writes(server: RunningServer, matrix: str) -> list[Callable[[], httpx.R
     ]
 
 
-def list_reads(server: RunningServer, matrix: str) -> list[Callable[[], httpx.Response]]:
+def list_reads(server, matrix):
     """Calls that read it."""
     paths = (f"matrices/{matrix}", "matrices", "jobs", "jobs?state=queued", "jobs/none", "me")
     return [partial(server.client.get, f"/v1/{path}") for path in paths]
 
 
-def check_unavailable(refused: httpx.Response) -> None:
+def check_unavailable(refused):
     assert refused.status_code == 503, refused.text
     assert refused.json()["type"].endswith("unavailable")
     assert int(refused.headers["retry-after"]) >= 1
@@ -58,7 +55,7 @@ def check_unavailable(refused: httpx.Response) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path):
     """Another program has the database's write lock."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("BEGIN IMMEDIATE")
@@ -141,7 +138,7 @@ def test_a_database_that_takes_no_writes_is_told_and_comes_back(start_server):
         server = start_server(database_url=postgres.url)
         matrix_id = store_one(server)
 
-        def set_read_only(value: str) -> None:
+        def set_read_only(value):
             admin.execute(f"ALTER DATABASE postgres SET default_transaction_read_only = {value}")
             admin.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -195,11 +192,11 @@ def test_a_server_that_is_not_there_is_refused_in_one_line(tmp_path):
     assert "Traceback" not in refused.stderr
 
 
-def overwrite_start(path: Path) -> None:
+def overwrite_start(path):
     path.write_bytes(b"no database" * 1000)
 
 
-def overwrite_middle(path: Path) -> None:
+def overwrite_middle(path):
     size = path.stat().st_size
     with path.open("r+b") as file:
         file.seek(4096)

@@ -2,30 +2,26 @@
 
 import os
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import psycopg
 import pytest
-from sqlalchemy import Engine
 
 from tests.changed_program import describe_constants
 from tests.command import run_command
 from tests.postgres import DATABASES, PostgresServer, running_postgres
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy
+from tests.server import NPY, encode_npy
 from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.storage.database.claim import claim_database
 from wavetrim.service.storage.errors import DatabaseAway, DatabaseRefused, DatabaseTaken
 
-MakeUrl = Callable[[], str]
-
 
 @pytest.fixture(params=DATABASES)
-def make_url(request: pytest.FixtureRequest, tmp_path: Path) -> MakeUrl:
+def make_url(request, tmp_path):
     """Makes an empty database; returns its URL."""
     if request.param == "sqlite":
         return lambda: f"sqlite:///{tmp_path / 'shared' / 'wavetrim.db'}"
@@ -33,7 +29,7 @@ def make_url(request: pytest.FixtureRequest, tmp_path: Path) -> MakeUrl:
     return postgres.create_database
 
 
-def claim(url: str) -> Engine:
+def claim(url):
     """Open a database as a service does."""
     return claim_database(url, Path("mine"))
 
@@ -64,7 +60,7 @@ def test_a_copy_of_the_folder_with_the_same_database_is_kept_out(start_server, m
     server.stop()
 
 
-def find_holder(server: RunningServer, url: str) -> str:
+def find_holder(server, url):
     """How a refusal begins to name a service."""
     process = f"process {server.process.pid} on {os.uname().nodename}"
     if url.startswith("sqlite"):
@@ -148,7 +144,7 @@ def test_a_link_to_the_file_leads_to_the_same_lock(tmp_path):
     claim(f"sqlite:///{tmp_path}/link.db").dispose()
 
 
-def end_connections(url: str) -> None:
+def end_connections(url):
     """End all connections to a database."""
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(
@@ -172,7 +168,7 @@ def test_a_lost_lock_is_taken_again_before_anything_is_written(postgres):
     claim(url).dispose()
 
 
-def take_over(url: str) -> Engine:
+def take_over(url):
     """Claim a database in the moment in which its service has no connection."""
     while True:
         end_connections(url)

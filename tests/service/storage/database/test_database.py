@@ -1,10 +1,9 @@
 """The database: SQLite's settings, transactions that lose nothing, and a real PostgreSQL."""
 
 import threading
-from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, Engine, Insert, func, insert, inspect, select, text
+from sqlalchemy import func, insert, inspect, select, text
 from sqlalchemy.exc import OperationalError
 
 from tests.postgres import DATABASES
@@ -15,20 +14,20 @@ from wavetrim.service.storage.database.tables import matrices
 
 
 @pytest.fixture(params=DATABASES)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(request, tmp_path):
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'new folder' / 'wavetrim.db'}"
     return str(request.getfixturevalue("postgres_url"))
 
 
-def insert_matrix(matrix_id: str) -> Insert:
+def insert_matrix(matrix_id):
     return insert(matrices).values(
         id=matrix_id, rows=1, columns=1, dtype="int8", fortran_order=False,
         offset_bytes=128, size_bytes=129, created_at=0.0,
     )  # fmt: skip
 
 
-def add_matrix(database: Engine, matrix_id: str) -> None:
+def add_matrix(database, matrix_id):
     with database.begin() as connection:
         connection.execute(insert_matrix(matrix_id))
 
@@ -36,7 +35,7 @@ def add_matrix(database: Engine, matrix_id: str) -> None:
 def test_services_that_start_at_the_same_moment_create_the_tables_once(url):
     errors: list[BaseException] = []
 
-    def open_it() -> None:
+    def open_it():
         try:
             open_database(url).dispose()
         except BaseException as error:
@@ -64,7 +63,7 @@ def test_no_file_is_made_in_the_place_of_one_that_was_moved_away(sqlite, tmp_pat
 def test_what_a_sqlite_writer_has_read_stays_true_until_it_commits(sqlite):
     rounds = 25
 
-    def add_next() -> None:
+    def add_next():
         for _ in range(rounds):
             with sqlite.begin() as connection:
                 count = connection.scalar(select(func.count()).select_from(matrices))
@@ -99,13 +98,13 @@ def test_only_what_a_power_cut_may_undo_is_committed_without_a_sync(url):
     unsafe, safe = (1, 2) if is_sqlite else ("off", "on")
     commits = SharedCommits(database)
 
-    def read(connection: Connection) -> object:
+    def read(connection):
         return connection.scalar(ask)
 
-    def keep(connection: Connection) -> None:
+    def keep(connection):
         connection.execute(text("CREATE TABLE kept (a INTEGER)"))
 
-    def undo(connection: Connection) -> None:
+    def undo(connection):
         connection.execute(text("CREATE TABLE undone (a INTEGER)"))
         raise ZeroDivisionError
 

@@ -2,12 +2,10 @@
 
 import json
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from tests.limit import allow
 from tests.server import RunningServer
@@ -35,7 +33,7 @@ PAGES = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """The data folder of such a service, whose database an earlier version has made."""
     path = tmp_path_factory.mktemp("many") / "data"
     path.mkdir()
@@ -61,7 +59,7 @@ PLAN = {
 }  # fmt: skip
 
 
-def forget_version(connection: Connection) -> None:
+def forget_version(connection):
     """Take away what versions with `schema_version` have added, so that it is added anew."""
     connection.exec_driver_sql(f"DROP TABLE {VERSION_TABLE}")
     for added in ("job_labels", "unsynced_files"):
@@ -70,7 +68,7 @@ def forget_version(connection: Connection) -> None:
         connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
 
 
-def fill(connection: Connection, plan: str) -> None:
+def fill(connection, plan):
     """Add matrices that came now, and finished jobs of them, one a second until now."""
     numbers = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < :count)"
     connection.execute(
@@ -100,20 +98,20 @@ def fill(connection: Connection, plan: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path) -> Iterator[RunningServer]:
+def server(folder):
     # By a command, as users start it: all of its start is to be timed.
     with RunningServer(folder, prefix=("env",), max_finished_jobs=2 * JOBS) as running:
         yield running
 
 
-def read_page(server: RunningServer, query: str) -> dict[str, Any]:
+def read_page(server, query):
     response = server.client.get(f"/v1/jobs?limit=50{query}")
     assert response.status_code == 200, response.text
     found: dict[str, Any] = response.json()
     return found
 
 
-def measure_least(tries: int, wanted_seconds: float, attempt: Any) -> float:
+def measure_least(tries, wanted_seconds, attempt):
     """The shortest of some tries: other processes may have taken the cores meanwhile."""
     least = float("inf")
     for _ in range(tries):
@@ -125,7 +123,7 @@ def measure_least(tries: int, wanted_seconds: float, attempt: Any) -> float:
     return least
 
 
-def measure_restart(server: RunningServer) -> float:
+def measure_restart(server):
     server.kill()
     began = time.perf_counter()
     server.restart()

@@ -3,9 +3,7 @@
 import logging
 import sqlite3
 import sys
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from alembic import command
@@ -13,7 +11,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, inspect, select, text
+from sqlalchemy import create_engine, inspect, select, text
 
 from tests.changed_program import describe_constants
 from tests.command import run_command
@@ -28,21 +26,21 @@ from wavetrim.service.storage.errors import DatabaseAway, DatabaseRefused
 
 
 @pytest.fixture(params=DATABASES)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(request, tmp_path):
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'wavetrim.db'}"
     return str(request.getfixturevalue("postgres").create_database())
 
 
 @pytest.fixture
-def plain(url: str) -> Iterator[Engine]:
+def plain(url):
     """The same database without wavetrim."""
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     yield engine
     engine.dispose()
 
 
-def make_version(plain: Engine, revision: str) -> None:
+def make_version(plain, revision):
     """Tables as a version had them, with two jobs."""
     with plain.begin() as connection:
         config = Config(attributes={"connection": connection})
@@ -52,7 +50,7 @@ def make_version(plain: Engine, revision: str) -> None:
         add_job(connection, "second")
 
 
-def add_job(connection: Connection, job: str) -> None:
+def add_job(connection, job):
     connection.execute(
         text(
             "INSERT INTO jobs (id, state, priority, request, a, b, progress, attempts,"

@@ -1,11 +1,10 @@
 """Changes that are committed together: all are made once, and nobody hears of one before."""
 
 import threading
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import event, text
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from wavetrim.service.storage.database.database import reading
@@ -20,31 +19,31 @@ MATRIX = text(
 )
 
 
-def add(key: str, matrix: str = "m") -> Callable[[Connection], str]:
-    def change(connection: Connection) -> str:
+def add(key, matrix="m"):
+    def change(connection):
         connection.execute(INSERT, {"key": key, "matrix": matrix})
         return key
 
     return change
 
 
-def list_keys(database: Engine) -> list[str]:
+def list_keys(database):
     with reading(database) as connection:
         return list(connection.scalars(text("SELECT key FROM upload_keys ORDER BY key")))
 
 
 @pytest.fixture
-def commits(database: Engine) -> SharedCommits:
+def commits(database):
     with database.begin() as connection:
         connection.execute(MATRIX, {"id": "m"})
     return SharedCommits(database)
 
 
-def hold_first(commits: SharedCommits) -> threading.Event:
+def hold_first(commits):
     """Have the next commit wait until the event is set."""
     entered, goes_on = threading.Event(), threading.Event()
 
-    def wait(_: Connection) -> None:
+    def wait(_):
         entered.set()
         goes_on.wait(30)
 
@@ -70,7 +69,7 @@ def test_a_commit_that_is_not_answered_is_unclear_to_all_who_share_it(database, 
     added = [commits.add(add(key)) for key in "ab"]
     losing: list[Any] = []
 
-    def lose(_: Connection) -> None:
+    def lose(_):
         if losing:
             raise SQLAlchemyError("no answer")
 
@@ -90,7 +89,7 @@ def test_a_commit_that_is_not_answered_is_unclear_to_all_who_share_it(database, 
 def test_changes_of_a_kind_are_made_together_and_by_themselves_if_one_cannot_be(database, commits):
     made: list[list[str]] = []
 
-    def add_all(connection: Connection, keys: Sequence[str]) -> Sequence[str]:
+    def add_all(connection, keys):
         made.append(list(keys))
         connection.execute(INSERT, [{"key": key, "matrix": "m"} for key in keys])
         return [key.upper() for key in keys]

@@ -6,8 +6,6 @@ import os
 import random
 import threading
 import zlib
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,28 +24,28 @@ SIZE_BYTES = len(HEADER) + DATA_BYTES
 
 
 @pytest.fixture
-def writer() -> Iterator[DiskWriter]:
+def writer():
     opened = DiskWriter()
     yield opened
     opened.close()
 
 
 @pytest.fixture(scope="module")
-def memory() -> memoryview:
+def memory():
     """The elements, at a multiple of 4096 in memory."""
     mapped = mmap.mmap(-1, DATA_BYTES)
     mapped[:] = np.random.default_rng(1).bytes(DATA_BYTES)
     return memoryview(mapped)
 
 
-def begin_file(writer: DiskWriter, path: Path) -> FileWrite:
+def begin_file(writer, path):
     """Begin a file and write its header."""
     file = FileWrite(writer, path, SIZE_BYTES)
     file.write(0, memoryview(HEADER))
     return file
 
 
-def write_all(writer: DiskWriter, path: Path, memory: memoryview, cuts: list[int]) -> int:
+def write_all(writer, path, memory, cuts):
     """Write a file in shuffled pieces; returns its checksum."""
     file = begin_file(writer, path)
     pieces = list(zip([0, *cuts], [*cuts, DATA_BYTES], strict=True))
@@ -57,7 +55,7 @@ def write_all(writer: DiskWriter, path: Path, memory: memoryview, cuts: list[int
     return file.finish().result(SECONDS)
 
 
-def expect_written(path: Path, memory: memoryview, crc32: int) -> None:
+def expect_written(path, memory, crc32):
     content = path.read_bytes()
     assert content == HEADER + memory.tobytes()
     assert crc32 == zlib.crc32(content)
@@ -88,12 +86,12 @@ def test_a_file_that_is_there_is_neither_overwritten_nor_removed(writer, memory,
 class FailingSync:
     """fsync that fails this number of times, as on a disk that has lost what was written."""
 
-    def __init__(self, failures: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, failures, monkeypatch):
         self.failures = failures
         self._sync = os.fsync
         monkeypatch.setattr(os, "fsync", self)
 
-    def __call__(self, file: int) -> None:
+    def __call__(self, file):
         if self.failures:
             self.failures -= 1
             os.ftruncate(file, 0)  # nobody knows what is on the disk now

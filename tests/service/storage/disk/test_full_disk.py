@@ -4,11 +4,10 @@ import os
 import socket
 import threading
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import Connection, func, select
+from sqlalchemy import func, select
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from tests.mounts import mounted_tmpfs
@@ -18,17 +17,16 @@ from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.errors import StorageFailed
 from wavetrim.service.storage.matrices.drafts import CommitUnclear
-from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 MIB = 2**20
 
 
-def count_free_bytes(folder: Path) -> int:
+def count_free_bytes(folder):
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize
 
 
-def list_files(store: MatrixStore) -> list[str]:
+def list_files(store):
     return [path.name for path in store.folder.iterdir()]
 
 
@@ -86,7 +84,7 @@ def test_a_file_that_cannot_be_made_durable_is_neither_there_nor_counted(databas
 class CommitProxy:
     """Stands between psycopg and PostgreSQL and loses the answer to a COMMIT, or the COMMIT."""
 
-    def __init__(self, folder: Path, server_socket: str) -> None:
+    def __init__(self, folder, server_socket):
         self._server_socket = server_socket
         self.url = f"postgresql://wavetrim@/postgres?host={folder}"
         self.losing: str | None = None
@@ -96,7 +94,7 @@ class CommitProxy:
         self._listener.listen()
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def _accept(self) -> None:
+    def _accept(self):
         while True:
             try:
                 client, _ = self._listener.accept()
@@ -110,7 +108,7 @@ class CommitProxy:
             threading.Thread(target=self._pass, args=(client, server), daemon=True).start()
             threading.Thread(target=self._copy, args=(server, client), daemon=True).start()
 
-    def _pass(self, client: socket.socket, server: socket.socket) -> None:
+    def _pass(self, client, server):
         """From the client to the server."""
         with client:
             while data := client.recv(65536):
@@ -123,13 +121,13 @@ class CommitProxy:
         with suppress(OSError):
             server.shutdown(socket.SHUT_WR)
 
-    def _copy(self, server: socket.socket, client: socket.socket) -> None:
+    def _copy(self, server, client):
         """From the server to the client."""
         with server, suppress(OSError):
             while data := server.recv(65536):
                 client.sendall(data)
 
-    def close(self) -> None:
+    def close(self):
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
@@ -169,7 +167,7 @@ def test_a_connection_that_ends_before_the_commit_leaves_no_file(postgres_url, t
     database = open_database(postgres_url)
     store = open_store(database, tmp_path)
 
-    def end_connection(connection: Connection) -> None:
+    def end_connection(connection):
         pid = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
         with database.begin() as other:
             other.exec_driver_sql(f"SELECT pg_terminate_backend({pid}, 5000)")

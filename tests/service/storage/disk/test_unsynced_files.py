@@ -2,14 +2,12 @@
 
 import ctypes
 import sqlite3
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 from sqlalchemy import func, insert, select
 
 from tests.matrices import make_matrix
-from tests.server import RunningServer
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.tables import matrices, unsynced_files
@@ -18,7 +16,7 @@ from wavetrim.service.storage.disk.unsynced_files import UnsyncedFiles, add_cont
 CONTENT = bytes(range(250)) * 40
 
 
-def list_unsynced(server: RunningServer) -> set[str]:
+def list_unsynced(server):
     """The matrices whose bytes the database has, while no service runs."""
     database = sqlite3.connect(server.data_dir / "wavetrim.db")
     try:
@@ -27,7 +25,7 @@ def list_unsynced(server: RunningServer) -> set[str]:
         database.close()
 
 
-def lose(path: Path, how: str) -> None:
+def lose(path, how):
     """Leave of a file what a power cut may leave of one that was not synced."""
     if how == "gone":
         path.unlink()

@@ -1,12 +1,10 @@
 """Database and data folder belong together: what happens when one of them is another one."""
 
 import shutil
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import Engine, update
+from sqlalchemy import update
 
 from tests.command import run_command
 from tests.server import RunningServer, encode_npy
@@ -22,7 +20,7 @@ COUNT = 12
 
 
 @pytest.fixture(scope="module")
-def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def filled_once(tmp_path_factory):
     running = RunningServer(tmp_path_factory.mktemp("filled") / "data")
     for number in range(COUNT):
         running.upload(ARRAY + number)
@@ -31,40 +29,40 @@ def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def filled(filled_once: Path, tmp_path: Path) -> tuple[Path, dict[str, bytes]]:
+def filled(filled_once, tmp_path):
     """The data folder of a stopped service, and its matrices' files."""
     folder = shutil.copytree(filled_once, tmp_path / "data")
     return folder, read_files(folder / "matrices")
 
 
-def read_files(folder: Path) -> dict[str, bytes]:
+def read_files(folder):
     if not folder.is_dir():
         return {}
     return {path.name: path.read_bytes() for path in folder.glob("*.npy")}
 
 
-def serve(folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+def serve(folder, **settings):
     """A start that is expected to be refused."""
     return run_command("serve", "--port", 0, "--data-dir", folder, folder=folder, **settings)
 
 
-def adopt(folder: Path, **settings: str) -> str:
+def adopt(folder, **settings):
     done = run_command("adopt", "--data-dir", folder, folder=folder, **settings)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def remove_database(folder: Path) -> None:
+def remove_database(folder):
     for path in folder.glob("wavetrim.db*"):
         path.unlink()
 
 
-def empty_database(folder: Path) -> None:
+def empty_database(folder):
     remove_database(folder)
     (folder / "wavetrim.db").touch()
 
 
-def take_another_database(folder: Path) -> None:
+def take_another_database(folder):
     remove_database(folder)
     other = open_database(f"sqlite:///{folder / 'wavetrim.db'}")
     (folder / "other").mkdir()
@@ -200,7 +198,7 @@ def test_a_running_service_keeps_its_folder_from_being_adopted(start_server):
     assert "no other running service" in refused.stderr
 
 
-def add_row(database: Engine, matrix_id: str) -> None:
+def add_row(database, matrix_id):
     row = {"id": matrix_id, "rows": 1, "columns": 1, "dtype": "int8", "fortran_order": False,
            "offset_bytes": 128, "size_bytes": 129, "created_at": 0.0}  # fmt: skip
     with database.begin() as connection:

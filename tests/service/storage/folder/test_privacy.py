@@ -2,9 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 
@@ -13,7 +11,7 @@ from wavetrim.service.storage.folder.data_folder import claim_folder, close_to_o
 
 
 @contextmanager
-def careless_umask() -> Iterator[None]:
+def careless_umask():
     before = os.umask(0)
     try:
         yield
@@ -21,11 +19,11 @@ def careless_umask() -> Iterator[None]:
         os.umask(before)
 
 
-def read_mode(path: Path) -> int:
+def read_mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def list_modes(folder: Path) -> dict[str, int]:
+def list_modes(folder):
     return {str(path.relative_to(folder)): read_mode(path) for path in folder.rglob("*")}
 
 

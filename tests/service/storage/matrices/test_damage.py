@@ -4,7 +4,6 @@ A folder of matrices that is away, like an unmounted disk, is waited for, not gi
 """
 
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,11 +23,11 @@ server = make_server_fixture(arena_bytes=0)  # it reads its matrices from disk e
 arena_server = make_server_fixture()
 
 
-def find_file(server: RunningServer, matrix_id: str) -> Path:
+def find_file(server, matrix_id):
     return server.data_dir / "matrices" / f"{matrix_id}.npy"
 
 
-def change_byte(path: Path) -> None:
+def change_byte(path):
     with path.open("r+b") as file:
         file.seek(-5, 2)
         byte = file.read(1)
@@ -36,17 +35,17 @@ def change_byte(path: Path) -> None:
         file.write(bytes([byte[0] ^ 1]))
 
 
-def cut_off(path: Path) -> None:
+def cut_off(path):
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size - 1)
 
 
-def make_link(path: Path) -> None:
+def make_link(path):
     shutil.move(path, path.with_suffix(".moved"))
     path.symlink_to(path.with_suffix(".moved"))
 
 
-def make_folder(path: Path) -> None:
+def make_folder(path):
     path.unlink()
     path.mkdir()
 
@@ -136,7 +135,7 @@ OTHER = np.ones((100, 350))
 
 
 @contextmanager
-def folder_away(server: RunningServer) -> Iterator[None]:
+def folder_away(server):
     folder = server.data_dir / "matrices"
     folder.rename(folder.with_name("elsewhere"))
     try:
@@ -145,11 +144,11 @@ def folder_away(server: RunningServer) -> Iterator[None]:
         folder.with_name("elsewhere").rename(folder)
 
 
-def store(server: RunningServer) -> httpx.Response:
+def store(server):
     return server.client.post("/v1/matrices", content=encode_npy(WIDE), headers=NPY)
 
 
-def check_refused(answer: httpx.Response, folder: Path) -> None:
+def check_refused(answer, folder):
     problem = answer.json()
     assert answer.status_code == 503, problem
     assert problem["type"].endswith("storage-failed")

@@ -2,11 +2,10 @@
 
 import os
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import Engine, insert, select, update
+from sqlalchemy import insert, select, update
 
 from tests.matrices import make_matrix
 from tests.processes import wait_until
@@ -15,18 +14,17 @@ from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import jobs, matrices
 from wavetrim.service.storage.errors import MatrixInUse
-from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 ARRAY = np.ones((3, 4), np.float32)
 DAY = 86_400.0
 
 
 @pytest.fixture
-def store(database: Engine, tmp_path: Path) -> MatrixStore:
+def store(database, tmp_path):
     return open_store(database, tmp_path)
 
 
-def add_matrix(store: MatrixStore, database: Engine, age_seconds: float = 0.0) -> str:
+def add_matrix(store, database, age_seconds=0.0):
     matrix = keep_matrix(store, 3, 4)
     with database.begin() as connection:
         changed = update(matrices).where(matrices.c.id == matrix.id)
@@ -34,9 +32,7 @@ def add_matrix(store: MatrixStore, database: Engine, age_seconds: float = 0.0) -
     return matrix.id
 
 
-def add_job(
-    database: Engine, *, state: str = "succeeded", age_seconds: float = 0.0, **columns: str | None
-) -> str:
+def add_job(database, *, state="succeeded", age_seconds=0.0, **columns):
     job_id = os.urandom(8).hex()
     at = time.time() - age_seconds
     row = {"id": job_id, "state": state, "request": {}, "a": "x", "b": "y", "created_at": at,

@@ -4,7 +4,6 @@ import io
 import tracemalloc
 import warnings
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -36,13 +35,13 @@ headers = st.builds(
 )
 
 
-def write_npy(array: np.ndarray[Any, Any], version: tuple[int, int] = (1, 0)) -> bytes:
+def write_npy(array, version=(1, 0)):
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, array, version=version)
     return buffer.getvalue()
 
 
-def wrap_header(text: bytes, version: tuple[int, int] = (1, 0)) -> bytes:
+def wrap_header(text, version=(1, 0)):
     length = len(text).to_bytes(2 if version == (1, 0) else 4, "little")
     return b"\x93NUMPY" + bytes(version) + length + text
 

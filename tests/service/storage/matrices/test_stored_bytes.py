@@ -4,9 +4,8 @@ import random
 import sqlite3
 import time
 from contextlib import suppress
-from pathlib import Path
 
-from sqlalchemy import ColumnElement, Connection, Engine, event, func, select, update
+from sqlalchemy import event, func, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from tests.service.drafts import begin_draft, open_store, run
@@ -18,7 +17,7 @@ from wavetrim.service.storage.matrices.draft import Draft
 MOST_BYTES = 100_000
 
 
-def sum_rows(database: Engine, *wanted: ColumnElement[bool]) -> int:
+def sum_rows(database, *wanted):
     with reading(database) as connection:
         return connection.scalar(select(func.sum(matrices.c.size_bytes)).where(*wanted)) or 0
 
@@ -26,12 +25,12 @@ def sum_rows(database: Engine, *wanted: ColumnElement[bool]) -> int:
 class FailingCommits:
     """A database some of whose commits fail: before they are made, or only their answer is lost."""
 
-    def __init__(self, database: Engine) -> None:
+    def __init__(self, database):
         self.chance = random.Random(3)
         self.share = 0.0
         event.listen(database, "commit", self._fail)
 
-    def _fail(self, connection: Connection) -> None:
+    def _fail(self, connection):
         if self.chance.random() < self.share:
             if self.chance.random() < 0.5:
                 driver = connection.connection.driver_connection
@@ -43,7 +42,7 @@ class FailingCommits:
 class Walk:
     """Does at random what may happen to matrices."""
 
-    def __init__(self, database: Engine, folder: Path, seed: int) -> None:
+    def __init__(self, database, folder, seed):
         self.store = open_store(database, folder, max_storage_bytes=MOST_BYTES)
         self._database = database
         self._folder = folder
@@ -51,7 +50,7 @@ class Walk:
         self._drafts: list[Draft] = []
         self._stored: list[str] = []
 
-    def check(self) -> None:
+    def check(self):
         coming = [draft.matrix for draft in self._drafts]
         on_disk = sum_rows(self._database) + sum(one.size_bytes for one in coming)
         assert self.store.stored.count_on_disk() == on_disk
@@ -59,17 +58,17 @@ class Walk:
         hers += sum_rows(self._database, matrices.c.owner == "ada")
         assert self.store.stored.count_owned("ada") == hers
 
-    def step(self) -> None:
+    def step(self):
         begin, end = self._begin, self._end
         steps = [begin, begin, end, end, self._delete, self._expire, self._restart]
         self._chance.choices(steps, [4, 4, 4, 4, 4, 1, 1])[0]()
 
-    def _begin(self) -> None:
+    def _begin(self):
         with suppress(StorageFull):
             columns, owner = self._chance.randint(1, 9000), self._chance.choice(["", "ada"])
             self._drafts.append(begin_draft(self.store, 1, columns, "int8", owner=owner))
 
-    def _end(self) -> None:
+    def _end(self):
         if not self._drafts:
             return
         draft = self._drafts.pop(self._chance.randrange(len(self._drafts)))
@@ -80,20 +79,20 @@ class Walk:
             else:
                 self._stored.append(run(draft.publish()).id)
 
-    def _delete(self) -> None:
+    def _delete(self):
         if self._stored:
             name = self._stored.pop(self._chance.randrange(len(self._stored)))
             with suppress(SQLAlchemyError, MatrixNotFound):
                 self.store.delete(name)
 
-    def _expire(self) -> None:
+    def _expire(self):
         old = update(matrices).where(matrices.c.id.in_(self._stored[::2]))
         with suppress(SQLAlchemyError):
             with self._database.begin() as connection:
                 connection.execute(old.values(created_at=time.time() - 100))
             self.store.expire(50, start=0.0)
 
-    def _restart(self) -> None:
+    def _restart(self):
         for draft in self._drafts:
             run(draft.discard())
         self._drafts = []
