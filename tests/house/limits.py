@@ -12,7 +12,7 @@ ROOM_LINES = {
     "lab": 4_796,
     "page": 5_219,
     "scheduler": 10_596,
-    "service": 26_169,
+    "service": 26_183,
     "tests": 38_556,
     "wavetrim": 245,
 }

@@ -11,6 +11,10 @@ LINGER_SECONDS: Final = 5.0
 """How long this goes on after the answer's last byte, and how long a client may read nothing of the
 answer; chosen."""
 
+QUIET_SECONDS: Final = 0.05
+"""How long nothing may come after the body until the connection ends; chosen. Requests may follow
+it in a pipeline, and would reset the connection."""
+
 _SCRATCH: Final = bytearray(2**16)
 """Where all connections read bytes that are thrown away."""
 
@@ -64,8 +68,8 @@ class Lingering(asyncio.BufferedProtocol):
     Args:
         http: The connection's protocol.
         transport: The connection's transport, paused.
-        left_bytes: Bytes of the body that are still to come, after which it need not wait; None if
-            not known.
+        left_bytes: Bytes of the body that are still to come, after which it need not wait for
+            long; None if not known.
     """
 
     def __init__(
@@ -73,11 +77,13 @@ class Lingering(asyncio.BufferedProtocol):
     ) -> None:
         self._http = http
         self._transport = transport
-        self._left_bytes = LINGER_BYTES if left_bytes is None else min(left_bytes, LINGER_BYTES)
+        self._body_bytes = LINGER_BYTES if left_bytes is None else left_bytes
+        self._read_bytes = 0
         # At the last look: fewer now is progress.
         self._waiting_bytes = transport.get_write_buffer_size() + 1
         self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(LINGER_SECONDS, self._end)
+        self._until = self._loop.time() + LINGER_SECONDS
+        self._timer = self._loop.call_at(self._until, self._end)
 
     def start(self) -> None:
         """Takes the transport; if possible, tells the client that nothing follows the answer."""
@@ -94,10 +100,13 @@ class Lingering(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Counts bytes that were thrown away."""
-        self._left_bytes -= nbytes
-        if self._left_bytes <= 0:
+        self._read_bytes += nbytes
+        if self._read_bytes >= LINGER_BYTES:
             self._transport.pause_reading()
             self._end()
+        elif self._read_bytes >= self._body_bytes and (now := self._loop.time()) < self._until:
+            self._timer.cancel()
+            self._timer = self._loop.call_at(min(now + QUIET_SECONDS, self._until), self._end)
 
     def eof_received(self) -> None:
         """Lets the transport close: the client has seen the answer, or does not want it."""
