@@ -113,10 +113,15 @@ class Page:
             BrowserError: It stays false.
         """
         until = monotonic() + seconds
-        while not self.run(f"Boolean({condition})"):
-            if monotonic() > until:
-                raise BrowserError(f"{condition} stays false; {self.problems}")
-            self.run("new Promise((done) => setTimeout(done, 20))")
+        while monotonic() < until:
+            try:
+                if self.run(f"Boolean({condition})"):
+                    return
+                self.run("new Promise((done) => setTimeout(done, 20))")
+            except BrowserError as error:
+                if "navigated" not in str(error):  # else the page is loaded anew
+                    raise
+        raise BrowserError(f"{condition} stays false; {self.problems}")
 
     def press(self, key: str, *, code: int = 0, text: str = "") -> None:
         """Press a key, such as "Tab" or "ArrowRight"."""

@@ -72,12 +72,23 @@ function tellFailure(entry, error) {
       "div",
       { className: "page-column" },
       make("p", { className: "problem", role: "alert", textContent }),
-      make("p", {}, makeButton("Try again", show)),
+      make("p", {}, makeButton("Try again", tryAgain)),
     ),
   );
   document.title = `${entry.title} · wavetrim`;
   listViews(entry);
   root.dataset.shown = location.hash;
+}
+
+/** Load the page anew if the service answers: the browser remembers that a module was not there. */
+async function tryAgain() {
+  try {
+    await fetch("healthz/live", { cache: "no-store" });
+  } catch {
+    await show();
+    return;
+  }
+  location.reload();
 }
 
 function listViews(current) {

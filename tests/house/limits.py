@@ -10,7 +10,7 @@ ROOM_LINES = {
     "docs": 1_521,
     "kernels": 10_881,
     "lab": 4_796,
-    "page": 5_219,
+    "page": 5_229,
     "scheduler": 10_596,
     "service": 26_183,
     "tests": 38_556,
