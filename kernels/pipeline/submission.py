@@ -19,7 +19,7 @@ _STEPS_AHEAD: Final = 16
 """Most steps enqueued and not done. Chosen: with more, a cancellation takes longer."""
 
 _STAGED_STEPS_AHEAD: Final = 2
-"""The same with staged copies: to enqueue a step takes as long as its copies in."""
+"""The same with staged copies; chosen: to enqueue a step takes as long as its copies in."""
 
 _QUEUES = 4
 OPERANDS: Final = 3

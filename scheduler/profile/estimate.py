@@ -52,8 +52,8 @@ DUPLEX: Final[dict[Memory, float]] = {"pageable": 2 * 0.70, "pinned": 2 * 0.59}
 
 CALL_SECONDS: Final[dict[Memory, float]] = {"pageable": 400e-6, "pinned": 50e-6}
 """Seconds of a product before its first step, after other work: staging threads have to wake up,
-and their first pieces overlap nothing. In turns with others on an H200, products with 3 to 84 MB
-take 0.3 to 0.6 ms besides their bytes at the link's rate."""
+and their first pieces overlap nothing. In turns with others, products with 3 to 84 MB take 0.3 to
+0.6 ms besides their bytes at the link's rate (H200, 16 cores; c3a44111)."""
 
 # Several GPUs of a host: two H100s, and three and four H200s on one socket.
 
