@@ -13,8 +13,8 @@ They call a BLAS limited to one thread (`blas` finds it) through the C `library`
 interpreter's lock: Python threads would take it one after the other, while the thread that launches
 kernels needs it, too. BLAS's own threads do not compute together with a GPU: after each product
 they spin for 0.1 s, on cores that copies and the next product need. But if they spin already, after
-a product of the caller's own (`spinning`), they compute the next one, too. What depends only on
-layouts is `prepared` once. A product is one call of the library; if it reports progress, one call
+a product of the caller's own, they compute the next one, too. What depends only on layouts is
+`prepared` once. A product is one call of the library; if it reports progress, one call
 for each block that the calling thread computes.
 
 - `native/calls.c`: the calls. A caller wakes a few threads, those wake others, and each begins at

@@ -76,11 +76,6 @@ class CpuPool:
         """Whether C threads are running; False before `prepare` or a large enough product."""
         return self._native is not None
 
-    @property
-    def is_crowded(self) -> bool:
-        """Whether the C threads have lately lost their cores to other threads."""
-        return self._native is not None and self._native.is_crowded
-
     def prepare(self) -> bool:
         """Compile the library and start the C threads; False where that is impossible."""
         with self._opening:

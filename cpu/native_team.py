@@ -45,11 +45,6 @@ class NativeTeam:
             return None
         return cls(ThreadPool(library, threads, settles=True), blas)
 
-    @property
-    def is_crowded(self) -> bool:
-        """Whether the threads have lately lost their cores to others."""
-        return self._pool.is_crowded
-
     def multiply(
         self, a: Matrix, b: Matrix, c: Matrix, prepared: Prepared, threads: int, *,
         alpha: float, beta: float, reports: Reports = NO_REPORTS,

@@ -54,7 +54,7 @@ class NumpyProducts:
         self._strikes = 0
 
     @property
-    def is_crowded(self) -> bool:
+    def lose_cores(self) -> bool:
         """Whether products of NumPy have lately lost their cores to other threads."""
         return time.monotonic() < self._crowded_until
 
@@ -63,11 +63,11 @@ class NumpyProducts:
         """Whether BLAS's threads have lately computed a product here, and still spin."""
         return time.monotonic() < self._spinning_until
 
-    def suit(self, m: int, n: int, k: int, dtype: np.dtype[Any]) -> bool:
+    def suit(self, m: int, n: int, k: int, dtype: np.dtype[Any], *, is_crowded: bool) -> bool:
         """Whether NumPy computes A[m,k]·B[k,n] at least as fast as blocks."""
         if dtype not in BLAS_DTYPES:
             return False
-        if self.is_crowded:  # then NumPy computes in one thread
+        if is_crowded:  # then NumPy computes in one thread
             return count_useful(m, n, k) < _LEAST_SHARED_BLOCKS
         ends_soon = 2 * m * n * k <= self._most_flops
         if not self._is_free or not ends_soon or k == 1:  # NumPy has one thread for K = 1

@@ -18,9 +18,8 @@ and for blocks.
   They yield meanwhile, and sleep as soon as another thread has used their core.
 - Each thread for blocks sleeps on a core of its own, not the caller's, if there are enough: some
   Linux kernels wake a thread on its waker's busy core, where it waits for the end of a tick.
-- All have the priority of their process. If other programs use the cores, a thread loses its core
-  for 3 to 4 ms at a time, and delays whatever waits for it. `waiting.c` compares the time that work
-  has taken with the CPU time of its thread. After two products in a row that lost cores the machine
-  counts as *crowded*, for 0.1 to 1.6 s. Then threads hardly spin, the driver makes small copies,
-  and the calling thread computes small products alone.
+- All have the priority of their process. If other threads use the cores, one of ours loses its core
+  for 3 to 4 ms at a time, and delays whatever waits for it. The system counts the threads that can
+  run (/proc/loadavg). While others want more than half of the cores the machine is *crowded*
+  (`waiting.c`): then our threads hardly spin, and the driver makes small copies.
 """

@@ -45,7 +45,8 @@ _POOL: Final[Signatures] = {
     "free_pool": (None, (c_void_p,)),
     "wake_pool": (None, (c_void_p, c_int)),
     "limit_pool": (None, (c_void_p, c_int)),
-    "is_crowded": (c_int, ()),
+    "find_crowd": (c_int, ()),
+    "share_awake": (None, (c_void_p,)),
 }
 """The functions of pool.h and waiting.h, which every library has."""
 
@@ -104,7 +105,19 @@ def load_library(library: Library, cache_dir: Path | None) -> ctypes.CDLL | None
         for name, (result, arguments) in {**_POOL, **library.signatures}.items():
             function = getattr(loaded, name)
             function.restype, function.argtypes = result, arguments
+        loaded.share_awake(ctypes.addressof(_awake))
     return loaded
+
+
+_awake: Final = c_int()
+"""Pool threads of all libraries that do not sleep, counted by C; a forked process has none."""
+
+
+def _count_from_zero() -> None:
+    _awake.value = 0
+
+
+os.register_at_fork(after_in_child=_count_from_zero)
 
 
 def _find_or_compile(library: Library, cache_dir: Path | None) -> ctypes.CDLL | None:

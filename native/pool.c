@@ -156,7 +156,9 @@ static void sleep_at_home(Member* member, unsigned seen)
     const int home = atomic_load(&member->home);
     if (home >= 0) bind(pthread_self(), home);
     atomic_store(&member->asleep, 1);
+    count_awake(-1);
     sleep_for_word(&member->pool->news, seen);
+    count_awake(1);
     atomic_store(&member->asleep, 0);
     if (home >= 0) pthread_setaffinity_np(pthread_self(), sizeof(cpu_set_t), &member->pool->cores);
 }
@@ -165,16 +167,21 @@ static void* work(void* argument)
 {
     Member* const member = argument;
     Pool* const pool = member->pool;
+    count_awake(1);
     for (;;) {
         // Read the words first, so that any later change is noticed.
         const unsigned news = read_word(&pool->news), limits = read_word(&pool->limits);
-        if (is_closing(pool)) return NULL;
+        if (is_closing(pool)) break;
         if (member->index >= atomic_load(&pool->wanted)) {
+            count_awake(-1);
             sleep_for_word(&pool->limits, limits);
+            count_awake(1);
         } else if (!join_task(pool)) {
             if (!look_for_word(&pool->news, news, pool->patience)) sleep_at_home(member, news);
         }
     }
+    count_awake(-1);
+    return NULL;
 }
 
 void wake_pool(Pool* pool, int threads) { change_word(&pool->news, threads); }

@@ -3,8 +3,14 @@
 import ctypes
 import os
 import threading
+from typing import Final, Literal, get_args
 
 from wavetrim.native.tuned import AWAKE_SECONDS
+
+Crowd = Literal["quiet", "contended", "crowded"]
+"""Who else wants the cores: nobody, other threads of this process, or other processes."""
+
+CROWDS: Final[tuple[Crowd, ...]] = get_args(Crowd)
 
 
 class ThreadPool:
@@ -49,10 +55,10 @@ class ThreadPool:
         """Whether the pool has threads: False once it is closed, and in a forked process."""
         return not self._closed and os.getpid() == self._process
 
-    @property
-    def is_crowded(self) -> bool:
-        """Whether a thread of this library has lately lost its core to other threads."""
-        return bool(self.library.is_crowded())
+    def find_crowd(self) -> Crowd:
+        """Who else wants more than half of the machine's cores now (waiting.h)."""
+        crowd: Crowd = CROWDS[self.library.find_crowd()]
+        return crowd
 
     def __enter__(self) -> int | None:
         """The pool's address, valid until the block ends; None once the pool is closed."""

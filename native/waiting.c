@@ -2,53 +2,89 @@
 // and any number of sleepers can be woken.
 #include "waiting.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    LOST_NANOSECONDS = 1000000,  // least time without a core that is a loss: interrupts take less; chosen
-    CROWDED_NANOSECONDS = 100000000,  // for which the machine counts as crowded, doubled each further time; chosen
-    MOST_DOUBLINGS = 4,
     CROWDED_PATIENCE = 50000,  // nanoseconds to spin on a crowded machine; chosen
+    FRESH = 100000,  // nanoseconds for which a count of running threads stands: to count takes 2000; chosen
+    FRESH_OWN = 5000000,  // the same for this process's: to look at each of its threads takes some 100000; chosen
 };
 
-static _Atomic int64_t crowded_until;
-static atomic_int losses, strikes;  // strikes: products in a row that lost cores
+static atomic_int nobody;
+static atomic_int* awake = &nobody;
 
-int is_crowded(void) { return read_clock() < atomic_load_explicit(&crowded_until, memory_order_relaxed); }
+void share_awake(atomic_int* count) { awake = count; }
 
-// A single loss may be chance. A product too short to lose a core says nothing.
-void judge_product(int64_t nanoseconds)
+void count_awake(int change) { atomic_fetch_add(awake, change); }
+
+// Threads of all processes that can run now, by the system; 0 where it does not tell.
+static int count_running(void)
 {
-    const int lost = atomic_exchange(&losses, 0);
-    if (is_crowded() || (!lost && nanoseconds < 2 * LOST_NANOSECONDS)) return;
-    const int now = lost ? atomic_load(&strikes) + 1 : 0;
-    const int doublings = now - 2 < MOST_DOUBLINGS ? now - 2 : MOST_DOUBLINGS;
-    if (now >= 2) atomic_store(&crowded_until, read_clock() + ((int64_t)CROWDED_NANOSECONDS << doublings));
-    atomic_store(&strikes, now);
+    static atomic_int file = -1;
+    if (atomic_load(&file) < 0) atomic_store(&file, open("/proc/loadavg", O_RDONLY | O_CLOEXEC));
+    char text[64];
+    const ssize_t size = pread(atomic_load(&file), text, sizeof text - 1, 0);
+    int running = 0;
+    text[size < 0 ? 0 : size] = 0;
+    return sscanf(text, "%*s %*s %*s %d/", &running) == 1 ? running : 0;
 }
 
-Moment read_moment(void)
+// Threads of this process that can run now, the calling one included.
+static int count_own_running(void)
 {
-    struct timespec used;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return (Moment){read_clock(), used.tv_sec * 1000000000LL + used.tv_nsec};
+    DIR* const threads = opendir("/proc/self/task");
+    if (threads == NULL) return 0;
+    int running = 0;
+    for (struct dirent* thread; (thread = readdir(threads)) != NULL;) {
+        char text[512];
+        snprintf(text, sizeof text, "%s/stat", thread->d_name);
+        const int file = thread->d_name[0] == '.' ? -1 : openat(dirfd(threads), text, O_RDONLY | O_CLOEXEC);
+        const ssize_t size = file < 0 ? 0 : read(file, text, sizeof text - 1);
+        text[size < 0 ? 0 : size] = 0;
+        const char* const name_end = strrchr(text, ')');  // the state follows
+        running += name_end != NULL && name_end[1] == ' ' && name_end[2] == 'R';
+        if (file >= 0) close(file);
+    }
+    closedir(threads);
+    return running;
 }
 
-void note_since(Moment begin)
+static int want_cores(int threads)
 {
-    if (read_clock() - begin.wall < LOST_NANOSECONDS) return;
-    const Moment now = read_moment();
-    if (now.wall - begin.wall - (now.used - begin.used) >= LOST_NANOSECONDS) atomic_fetch_add(&losses, 1);
+    static atomic_int cores;
+    if (atomic_load(&cores) == 0) atomic_store(&cores, (int)sysconf(_SC_NPROCESSORS_ONLN));
+    return 2 * threads > atomic_load(&cores);
+}
+
+int find_crowd(void)
+{
+    static _Atomic int64_t counted, looked;
+    static atomic_int running, others_do;
+    const int64_t now = read_clock();
+    if (now - atomic_load(&counted) >= FRESH) {
+        atomic_store(&counted, now);
+        atomic_store(&running, count_running());
+    }
+    if (!want_cores(atomic_load(&running) - 1 - atomic_load(awake))) return QUIET;
+    if (now - atomic_load(&looked) >= FRESH_OWN) {
+        atomic_store(&looked, now);
+        atomic_store(&others_do, want_cores(count_running() - count_own_running()));
+    }
+    return atomic_load(&others_do) ? CROWDED : CONTENDED;
 }
 
 int64_t find_patience(int64_t nanoseconds)
 {
-    return is_crowded() && nanoseconds > CROWDED_PATIENCE ? CROWDED_PATIENCE : nanoseconds;
+    return nanoseconds > CROWDED_PATIENCE && find_crowd() != QUIET ? CROWDED_PATIENCE : nanoseconds;
 }
 
 int yield_core(void)

@@ -30,22 +30,16 @@ static inline void pause_briefly(void)
 // Functions that Python calls. All others stay inside the library.
 #define EXPORTED __attribute__((visibility("default")))
 
-// Whether the machine is crowded: threads of this library lost their cores in two products in a row, or more. True
-// for 0.1 to 1.6 s; then the next product shows whether it is still so.
-EXPORTED int is_crowded(void);
+// Who else wants more than half of the machine's cores now: nobody, other threads of this process, as BLAS's that spin
+// after a product, or other processes. This process's pool threads do not count.
+enum { QUIET, CONTENDED, CROWDED };
+EXPORTED int find_crowd(void);
 
-// Judge by the product that has just ended, and its duration.
-void judge_product(int64_t nanoseconds);
+// Count awake pool threads there from now on, for all libraries of the process together.
+EXPORTED void share_awake(atomic_int* count);
 
-// A moment by the clock, and the processor time that the calling thread has had until then.
-typedef struct {
-    int64_t wall, used;
-} Moment;
-
-Moment read_moment(void);
-
-// Note whether the calling thread has lost its core since a moment. It must have been at work, without sleeping.
-void note_since(Moment begin);
+// Note that a pool thread has awoken, 1, or will sleep, -1.
+void count_awake(int change);
 
 // How long to spin now, where `nanoseconds` are right on a quiet machine.
 int64_t find_patience(int64_t nanoseconds);

@@ -23,7 +23,6 @@ struct Call {
     char* sums;
     float* memory;  // of each thread; NULL if blocks need none
     int64_t memory_floats;  // of a thread
-    int64_t began;  // by the clock
     const Block* blocks;
     int64_t count, left;  // blocks: all, and those that have not begun
     int64_t done_terms, told_terms;
@@ -63,9 +62,7 @@ static void compute_block(Call* call, int thread)
     const int64_t elements = (block->row_stop - block->row_start) * (block->column_stop - block->column_start);
     char* const sum = call->sums == NULL ? NULL : call->sums + index * elements * item;
     float* const memory = call->memory == NULL ? NULL : call->memory + thread * call->memory_floats;
-    const Moment begin = read_moment();
     multiply_block(&call->blas, &call->product, block, sum, memory);
-    note_since(begin);
     lock(call);
     call->done_terms += elements * (block->depth_stop - block->depth_start);
     call->in_progress[thread] = NULL;
@@ -93,7 +90,7 @@ Call* begin_call(
     if (call == NULL) return NULL;
     *call = (Call){
         .task = {.help = help_call, .places = places}, .pool = pool, .blas = *blas, .product = *product,
-        .sums = sums, .blocks = blocks, .count = count, .left = count, .began = read_clock(),
+        .sums = sums, .blocks = blocks, .count = count, .left = count,
     };
     if (product->kind == BFLOATS) {
         call->memory_floats = MEMORY_PARTS * TEMPORARY_ELEMENTS;
@@ -165,7 +162,6 @@ void end_call(Call* call)
     withdraw_task(&call->task);
     pthread_mutex_destroy(&call->lock);
     free(call->memory);
-    judge_product(read_clock() - call->began);
     free(call);
 }
 

@@ -1,11 +1,10 @@
 """The way of products as commands, which are recorded once, cached and submitted.
 
-The GPU copies page-locked operands itself. Threads stage others, each with pieces of its own; on a
-crowded machine the driver copies them, because threads without a core delay a shared copy.
+The GPU copies page-locked operands itself. Threads stage others, each with pieces of its own.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.gemm.cublas import CublasHandles
@@ -24,14 +23,10 @@ from wavetrim.kernels.pipeline.host_product import (
 from wavetrim.kernels.pipeline.prepared_steps import PreparedSteps
 from wavetrim.kernels.pipeline.resident_cache import Resident
 from wavetrim.kernels.pipeline.submission import Submitter
-from wavetrim.kernels.schedule.panels import Cut, take_whole
-from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows
+from wavetrim.kernels.schedule.panels import Cut
+from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.kernels.transfer.stage import Stage
 from wavetrim.native.pool import ThreadPool
-
-CROWDED_BYTES: Final = 64 << 20
-"""Largest A, B and C together, in bytes, that the driver copies on a crowded machine. Chosen: a
-thread without a core delays a shared copy by up to 3 ms; in that time the driver copies 30 MB."""
 
 
 class CommandPath:
@@ -82,12 +77,8 @@ class CommandPath:
             KernelsError: As for `GpuPipeline.multiply`.
             CUDADriverError: CUDA refuses a command, or the device failed.
         """
-        staged, stage = product.find_staged(operands), None
-        if any(staged) and self._leaves_copies(product):
-            # The driver's copies of pageable memory do not overlap, so one step is enough.
-            staged, cut = NOT_STAGED, take_whole(product.find_panels(self._device.sm_count))
-        if any(staged):
-            stage = self.wake_stage(product.copiers)
+        staged = product.find_staged(operands)
+        stage = self.wake_stage(product.copiers) if any(staged) else None
         timed = Timed.EACH if product.timed else Timed.NOTHING
         buffer = self.find_buffer(product, cut, timed, staged)
         return self.find_submitter(product).run(buffer, product, operands, stage)
@@ -99,10 +90,7 @@ class CommandPath:
         recorder = Recorder((), (), staged=(stage is not None,) * 3)
         buffer = recorder.record_copy(resident.layout)
         addresses, pitches, strides, _ = zip(*(operand,) * 3, strict=True)
-        self.submitter.bind(buffer, addresses, pitches, strides, stage)
-        self.submitter.run_bound(buffer, awake=False)
-        if stage is not None:
-            stage.finish()
+        self.submitter.run_at(buffer, addresses, pitches, strides, stage, awake=False)
 
     def find_buffer(
         self,
@@ -184,14 +172,6 @@ class CommandPath:
     def _make_submitter(self, compute: Any, handles: CublasHandles) -> Submitter:
         streams = self._in, compute, self._out, self._between
         return Submitter(self._copiers.library, streams, handles)
-
-    def _leaves_copies(self, product: HostProduct) -> bool:
-        """Whether the driver is to copy pageable operands."""
-        return (
-            product.copied_bytes < CROWDED_BYTES
-            and self._copiers.is_crowded
-            and all(map(has_adjacent_rows, (product.a, product.b, product.c)))
-        )
 
     def _record(
         self,

@@ -67,11 +67,9 @@ class CommandProduct:
                 stage = path.wake_stage(None) if self._staged[0] else None
                 if self._buffer is None or path.memory.generation != self._generation:
                     self._buffer = self._find_buffer(a, b, c)
-                submitter = path.submitter
-                submitter.bind(self._buffer, found, pitches, self._strides, stage)
-                submitter.run_bound(self._buffer, awake=self._awake)
-                if stage is not None:
-                    stage.finish()
+                path.submitter.run_at(
+                    self._buffer, found, pitches, self._strides, stage, awake=self._awake
+                )
             except BaseException as error:
                 self._pipeline.recover(error)
         return True

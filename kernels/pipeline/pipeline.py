@@ -32,6 +32,7 @@ from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.host_library import open_copiers
 from wavetrim.kernels.transfer.pinned import Matrix
+from wavetrim.native.pool import Crowd
 from wavetrim.native.tuned import STAGING_THREADS
 
 
@@ -175,10 +176,9 @@ class GpuPipeline:
             self.residents.add(key, resident)
             return True
 
-    @property
-    def is_crowded(self) -> bool:
-        """Whether copy threads have lately lost their cores to other threads."""
-        return self._copiers is not None and self._copiers.is_crowded
+    def find_crowd(self) -> Crowd:
+        """Who else wants the cores now; "quiet" if there is no C library."""
+        return "quiet" if self._copiers is None else self._copiers.find_crowd()
 
     @property
     def device_index(self) -> int:

@@ -120,13 +120,14 @@ class Submitter:
         """
         started = time.perf_counter()
         addresses, pitches, strides, _ = zip(*operands, strict=True)
-        self.bind(buffer, addresses, pitches, strides, stage)
         if product.is_watched:
+            self.bind(buffer, addresses, pitches, strides, stage)
             self._run_watched(buffer, product)
+            if stage is not None:
+                stage.finish()
         else:
-            self.run_bound(buffer, awake=product.is_awaited_awake)
-        if stage is not None:
-            stage.finish()
+            awake = product.is_awaited_awake
+            self.run_at(buffer, addresses, pitches, strides, stage, awake=awake)
         if buffer.timed == Timed.NOTHING:
             return GpuTimings(None, None, time.perf_counter() - started)
         return self._read_spans(buffer)
@@ -159,20 +160,36 @@ class Submitter:
                 self._requests = np.zeros(buffer.events, np.int64)
                 self.binding.requests = self._requests.ctypes.data
 
-    def run_bound(self, buffer: CommandBuffer, *, awake: bool) -> None:
-        """Run a bound buffer without reports and times.
+    def run_at(
+        self,
+        buffer: CommandBuffer,
+        addresses: Sequence[int],
+        pitches: Sequence[int],
+        strides: Sequence[int],
+        stage: Stage | None,
+        *,
+        awake: bool,
+    ) -> None:
+        """Bind a buffer as `bind` does, and run it without reports and times.
 
         Args:
             buffer: Its commands.
+            addresses: Addresses of A, B and C.
+            pitches: Their row strides in bytes.
+            strides: Their column strides in bytes.
+            stage: As for `run`.
             awake: Whether the calling thread polls all the time while it waits.
 
         Raises:
             DeviceFailure: cuBLAS refuses a product.
             CUDADriverError: CUDA refuses a command, or the device failed.
         """
+        self.bind(buffer, addresses, pitches, strides, stage)
         status = self._run(buffer.address, len(buffer.commands), self.address, buffer.end, awake)
         if status:
             check_status(buffer.label, status)
+        if stage is not None:
+            stage.finish()
 
     def finish(self, buffer: CommandBuffer, product: HostProduct) -> GpuTimings:
         """Wait for a product that is enqueued, report its rows, and return its times.

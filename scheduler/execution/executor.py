@@ -11,6 +11,7 @@ from wavetrim.cpu.blocks import can_share
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.prepared import NATIVE_DTYPES
 from wavetrim.kernels.device import DeviceInfo
+from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.gpus import Gpus
 from wavetrim.scheduler.execution.occupancy import Occupancy
@@ -108,13 +109,15 @@ class Executor:
             ExecutionCancelled: The hooks ended it; C is incomplete.
             ExecutionError: A device failed; C is incomplete.
         """
-        is_straight = plan.is_straight and alpha != 0 and not (timed or b_key)
-        if hooks is not NO_HOOKS and (is_straight or plan.is_short):
+        straight = None
+        if alpha != 0 and not (timed or b_key):
+            straight = self.gpus.find_straight(plan, alpha, beta)
+        if hooks is not NO_HOOKS and (straight is not None or plan.is_short):
             hooks.end_if_cancelled()
         timings: Timings | None = None
         try:
-            if is_straight:
-                timings = self._run_straight(plan, a, b, c, alpha=alpha, beta=beta)
+            if straight is not None:
+                timings = self._run_straight(plan, straight, a, b, c)
             elif plan.is_small and not plan.gpu_rows:
                 timings = self._run_small(plan, a, b, c, alpha=alpha, beta=beta)
             elif plan.is_short and not plan.f:
@@ -144,13 +147,12 @@ class Executor:
         return timings
 
     def _run_straight(
-        self, plan: Plan, a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
+        self, plan: Plan, product: StraightProduct, a: Matrix, b: Matrix, c: Matrix
     ) -> Timings | None:
         """Compute a product by the straight path; None, with nothing done, if it cannot."""
         (part,) = plan.gpu_parts
         with self._occupancy.acquire(plan.device_set) as is_alone:
             started = time.perf_counter()
-            product = self.gpus.find_straight(plan, alpha, beta)
             with self.gpus.watch(plan.uncorrected.total_seconds):
                 if not product.run(a, b, c):
                     return None
@@ -175,11 +177,6 @@ class Executor:
             timings = sum_up(plan, gpus, cpu_seconds, time.perf_counter() - started)
             self._notes.note(plan, timings, alone=is_alone())
         return timings
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether other threads want the cores, as the latest products showed."""
-        return self.pool.is_crowded or any(one.is_crowded for one in self.gpus.pipelines)
 
     def _prepare(self, plan: Plan, dtype: np.dtype[Any]) -> None:
         """Compile and load what a plan needs before its first run is timed."""

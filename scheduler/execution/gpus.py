@@ -7,17 +7,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.last_used import LastUsed
-from wavetrim.kernels.pipeline.command_path import CROWDED_BYTES
 from wavetrim.kernels.pipeline.command_product import CommandProduct
 from wavetrim.kernels.pipeline.host_product import NO_GPU_HOOKS, GpuTimings
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.kernels.pipeline.team import Team, TeamPart
 from wavetrim.native.call_threads import CallThreads
+from wavetrim.native.pool import Crowd
 from wavetrim.scheduler.execution.prefault import LEAST_BYTES
 from wavetrim.scheduler.execution.product import (
     NOTHING,
@@ -27,7 +26,7 @@ from wavetrim.scheduler.execution.product import (
 )
 from wavetrim.scheduler.execution.rows import NO_HOOKS, RowReports
 from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
-from wavetrim.scheduler.planning.plan import SHORT_SECONDS, Plan
+from wavetrim.scheduler.planning.plan import CROWDED_BYTES, SHORT_SECONDS, Plan
 
 _KEPT: Final = 512
 """Plans whose teams are kept; chosen, to bound host memory."""
@@ -79,12 +78,31 @@ class Gpus:
             assert plan.spec is not None, "a plan with GPU rows names a kernel"
             self.pipelines[part.position].load(plan.spec, sms=plan.sms)
 
-    def find_straight(self, plan: Plan, alpha: float, beta: float) -> StraightProduct:
-        """The product of a plan that takes the straight path."""
-        assert plan.spec is not None, "a plan with GPU rows names a kernel"
-        problem, (part,) = plan.problem, plan.gpu_parts
-        straight = self.pipelines[part.position].straight
-        return straight.find(plan.spec, (problem.m, problem.n, problem.k), alpha, beta)
+    def find_straight(
+        self, plan: Plan, alpha: float, beta: float, *, is_crowded: bool | None = None
+    ) -> StraightProduct | None:
+        """The product of a plan that takes the straight path; None if another path is faster.
+
+        Pageable operands take it on a crowded machine, too: threads that stage find no cores.
+
+        Args:
+            plan: The plan.
+            alpha: Factor of the product.
+            beta: Factor of the old C.
+            is_crowded: Whether other threads want the cores; None to ask now.
+        """
+        if not plan.is_gpu_alone or plan.sms is not None:
+            return None
+        (part,), problem, spec = plan.gpu_parts, plan.problem, plan.spec
+        assert spec is not None, "a plan with GPU rows names a kernel"
+        pipeline = self.pipelines[part.position]
+        if not plan.is_straight:
+            may_wait = spec.is_cublas and problem.memory == "pageable" and not problem.b_resident
+            if not may_wait or problem.operand_bytes >= CROWDED_BYTES:
+                return None
+            if not (pipeline.find_crowd() != "quiet" if is_crowded is None else is_crowded):
+                return None
+        return pipeline.straight.find(spec, (problem.m, problem.n, problem.k), alpha, beta)
 
     def find_product(
         self, plan: Plan, alpha: float, *, is_crowded: bool
@@ -96,28 +114,26 @@ class Gpus:
         Args:
             plan: The plan.
             alpha: Factor of the product.
-            is_crowded: Whether other threads want the cores: the driver then copies pageable
-                operands.
+            is_crowded: Whether other threads want the cores.
         """
-        if plan.is_straight:
-            return self.find_straight(plan, alpha, beta=0.0)
+        straight = self.find_straight(plan, alpha, 0.0, is_crowded=is_crowded)
         is_short = plan.uncorrected.total_seconds <= SHORT_SECONDS
-        if not plan.is_gpu_alone or plan.sms is not None or not is_short:
-            return None
+        if straight is not None or not plan.is_gpu_alone or plan.sms is not None or not is_short:
+            return straight
         (part,), problem, spec = plan.gpu_parts, plan.problem, plan.spec
         assert spec is not None, "a plan with GPU rows names a kernel"
         pipeline, is_pageable = self.pipelines[part.position], problem.memory == "pageable"
-        shape = problem.m, problem.n, problem.k
-        if is_pageable and is_crowded and problem.operand_bytes < CROWDED_BYTES:
-            # Its rows have no padding on the GPU: the driver copies padded rows one by one.
-            library = find_kernel("cublas", problem.dtype)
-            return pipeline.straight.find(library, shape, alpha, 0.0)
         may_lack_pages = is_pageable and problem.m * problem.c_row_bytes >= LEAST_BYTES
         if pipeline.path is None or may_lack_pages:
             return None
+        shape = problem.m, problem.n, problem.k
         return CommandProduct(
             pipeline, spec, shape, part.cut, alpha=alpha, beta=0.0, is_staged=is_pageable
         )
+
+    def find_crowd(self) -> Crowd:
+        """Who else wants the cores now."""
+        return self.pipelines[0].find_crowd()
 
     def find_team(self, plan: Plan) -> Team:
         """The GPUs of a plan as a team, kept for the plan's next product.

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.kernels.pipeline.host_product import PlainOperands
 from wavetrim.kernels.transfer.pinned import locate
-from wavetrim.scheduler.local.machine import LEAST_PLANNED_TERMS, Condition
+from wavetrim.native.pool import Crowd
+from wavetrim.scheduler.local.machine import LEAST_PLANNED_TERMS
 from wavetrim.scheduler.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class ProductKind(NamedTuple):
         dtype: Element type of A.
         alpha: Factor of the product.
         is_pinned: Whether all three matrices are in page-locked memory.
-        condition: Who has the cores, where that matters.
+        crowd: Who else wants the cores, where that matters.
     """
 
     a_shape: tuple[int, int]
@@ -53,7 +54,7 @@ class ProductKind(NamedTuple):
     dtype: np.dtype[Any]
     alpha: float
     is_pinned: bool
-    condition: Condition | None
+    crowd: Crowd | None
 
     @property
     def is_tiny(self) -> bool:
@@ -107,8 +108,8 @@ class KnownProducts:
         addresses, is_pinned = locate(a, b, c)
         # A GPU copies page-locked memory without a core.
         is_disturbed = not is_pinned and m * n * k >= LEAST_PLANNED_TERMS
-        condition = self._machine.find_condition() if is_disturbed else None
-        kind = ProductKind(a.shape, b.shape, a.dtype, alpha, is_pinned, condition)
+        crowd = self._machine.find_crowd() if is_disturbed else None
+        kind = ProductKind(a.shape, b.shape, a.dtype, alpha, is_pinned, crowd)
         return Asked(kind, a, b, c, addresses)
 
     def multiply(self, asked: Asked) -> bool:
@@ -120,12 +121,13 @@ class KnownProducts:
 
     def keep_numpy(self, kind: ProductKind) -> None:
         """Let NumPy compute the next products of a kind, if that does not depend on the cores."""
-        if kind.condition is not None or kind.is_tiny:
-            self._ways.keep(kind, partial(self._run_numpy, kind.describe_operands()))
+        if kind.crowd is not None or kind.is_tiny:
+            way = partial(self._run_numpy, kind.describe_operands(), kind.crowd or "quiet")
+            self._ways.keep(kind, way)
 
     def keep_plan(self, kind: ProductKind, plan: Plan) -> None:
         """Let a plan, which has run, divide the next products of a kind."""
-        is_crowded = kind.condition not in (None, "quiet")
+        is_crowded = kind.crowd not in (None, "quiet")
         product = self._planned.executor.gpus.find_product(plan, kind.alpha, is_crowded=is_crowded)
         if product is not None:
             self._ways.keep(kind, partial(self._planned.run_alone, product.run))
@@ -133,11 +135,11 @@ class KnownProducts:
             operands = kind.describe_operands()
             self._ways.keep(kind, partial(self._run_plan, operands, plan, kind.alpha))
 
-    def _run_numpy(self, operands: PlainOperands, *product: Any) -> bool:
+    def _run_numpy(self, operands: PlainOperands, crowd: Crowd, *product: Any) -> bool:
         a, b, c, addresses = product
         if operands.locate(a, b, c, addresses) is None:
             return False
-        self._machine.multiply_by_numpy(a, b, c)
+        self._machine.multiply_by_numpy(a, b, c, crowd)
         return True
 
     def _run_plan(self, operands: PlainOperands, plan: Plan, alpha: float, *product: Any) -> bool:
@@ -146,5 +148,4 @@ class KnownProducts:
         if not is_current or operands.locate(a, b, c, addresses) is None:
             return False
         self._planned.run(plan, a, b, c, alpha=alpha, beta=0.0)
-        self._machine.spinning.mark()
         return True

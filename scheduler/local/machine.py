@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.cpu.numpy_products import NumpyProducts
-from wavetrim.cpu.spinning import SpinningThreads
 from wavetrim.cpu.threads import blas_limit, count_default_threads
 from wavetrim.kernels.device import (
     DeviceInfo,
@@ -24,6 +23,7 @@ from wavetrim.kernels.device import (
     list_devices,
     select_devices,
 )
+from wavetrim.native.pool import Crowd
 from wavetrim.scheduler.errors import PlanError
 
 if TYPE_CHECKING:
@@ -35,10 +35,6 @@ Matrix = NDArray[Any]
 LEAST_PLANNED_TERMS: Final = 1 << 19
 """Terms, M N K, below which no GPU is asked for: a core takes about 10 µs, a GPU's call 30. Chosen:
 to find a plan would take longer than the product."""
-
-Condition = Literal["quiet", "contended", "crowded"]
-"""Who has the cores: "contended" if other threads want them, and "crowded" if products of NumPy
-lose them as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +122,6 @@ class LocalMachine:
         lock: Taken by the product that is running, if threads share it or a plan is run.
         thread_locks: A lock for each thread, taken while it calls BLAS outside `lock`.
         numpy: Products of NumPy.
-        spinning: Other threads of this process that are busy between products.
         known: Products whose way is known; None without a GPU, and before a product was planned.
         has_gpu: Whether there is a usable GPU.
         has_ended: Whether the interpreter exits: neither threads nor GPUs are used any more.
@@ -138,7 +133,6 @@ class LocalMachine:
         self.has_gpu, self.has_ended = bool(self.gpus), False
         self.lock = threading.RLock()  # a signal handler may fork
         self.numpy = NumpyProducts(options.count_threads())
-        self.spinning = SpinningThreads()
         self.thread_locks = ThreadLocks()
         self._planned: PlannedProducts | None = None
         self.known: KnownProducts | None = None
@@ -168,28 +162,25 @@ class LocalMachine:
             reason = "the interpreter exits" if self.has_ended else explain_no_devices(choice)
             raise PlanError("device", device, f'None or "cpu": {reason}')
 
-    def find_condition(self) -> Condition:
-        """Who has the cores now, as the latest products showed."""
-        if self.numpy.is_crowded:
-            return "crowded"
-        is_crowded = self._planned is not None and self._planned.is_crowded
-        return "contended" if is_crowded or self.spinning.are_there() else "quiet"
+    def find_crowd(self) -> Crowd:
+        """Who else wants the cores now. Without a GPU as the latest products of NumPy showed."""
+        if not self.has_gpu:
+            return "crowded" if self.numpy.lose_cores else "quiet"
+        return "quiet" if self._planned is None else self._planned.executor.gpus.find_crowd()
 
-    def suits_numpy(
-        self, m: int, n: int, k: int, dtype: np.dtype[Any], condition: Condition
-    ) -> bool:
+    def suits_numpy(self, m: int, n: int, k: int, dtype: np.dtype[Any], crowd: Crowd) -> bool:
         """Whether NumPy is to compute a large product of the CPU alone.
 
         Threads of BLAS that spin afterwards take the cores from copies to a GPU. So where there is
         one NumPy computes it only while others have the cores, or BLAS's threads spin anyway.
         """
-        if self.has_gpu and condition == "quiet":
+        if self.has_gpu and crowd == "quiet":
             return False
-        return self.numpy.suit(m, n, k, dtype)
+        return self.numpy.suit(m, n, k, dtype, is_crowded=crowd == "crowded")
 
-    def multiply_by_numpy(self, a: Matrix, b: Matrix, c: Matrix) -> None:
+    def multiply_by_numpy(self, a: Matrix, b: Matrix, c: Matrix, crowd: Crowd) -> None:
         """C ← A·B by NumPy; several threads do so at once unless the machine is crowded."""
-        if not self.numpy.is_crowded:
+        if crowd != "crowded":
             with self.enter_thread():
                 self.numpy.multiply(a, b, c)
             return

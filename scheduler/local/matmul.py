@@ -17,6 +17,7 @@ from wavetrim.cpu.blocks import is_small
 from wavetrim.cpu.operands import find_blas_strides
 from wavetrim.cpu.products import multiply_alone, multiply_block, quiet, scale
 from wavetrim.native.element_types import BLAS_DTYPES, is_integer
+from wavetrim.native.pool import Crowd
 from wavetrim.scheduler.local.arrays import (
     DTYPE_NAMES,
     can_write,
@@ -29,7 +30,6 @@ from wavetrim.scheduler.local.arrays import (
 )
 from wavetrim.scheduler.local.machine import (
     LEAST_PLANNED_TERMS,
-    Condition,
     LocalMachine,
     LocalOptions,
 )
@@ -122,8 +122,6 @@ def multiply(
         _compute_and_verify(machine, product, left, right, result)
     else:
         _compute(machine, product, left, right, result)
-    if machine.has_gpu:
-        machine.spinning.mark()
     if out is None:
         return result if result.ndim else result[()]
     if result is not out:
@@ -165,21 +163,20 @@ def _compute(
     fold = options.f == "auto"  # a given F applies to each matrix
     rows = problem.rows if fold and problem.shares_b else problem.m
     first, parts, kind = None, None, product.kind
-    condition: Condition = "quiet"
     is_tiny = device is None and rows * problem.n * problem.k < LEAST_PLANNED_TERMS
+    crowd: Crowd = "quiet" if is_tiny else (kind and kind.crowd) or machine.find_crowd()
     if machine.has_gpu and device != "cpu" and not is_tiny:
         parts = unstack(left, right, result, problem, fold=fold)
         first = next(parts)
         parts = chain([first], parts)
-        condition = (kind and kind.condition) or machine.find_condition()
     has_choice = first is not None or options is not NO_OPTIONS
-    plan = _choose_plan(machine, product, rows, first, condition) if has_choice else None
+    plan = _choose_plan(machine, product, rows, first, crowd) if has_choice else None
     is_of_cpu = plan is None or plan.gpu_rows == 0
-    if is_of_cpu and _compute_by_numpy(machine, product, rows, (left, right, result), condition):
+    if is_of_cpu and _compute_by_numpy(machine, product, rows, (left, right, result), crowd):
         if kind is not None and machine.known is not None and product.is_plain:
             machine.known.keep_numpy(kind)
         return
-    plan = plan or _choose_plan(machine, product, rows, first, condition)
+    plan = plan or _choose_plan(machine, product, rows, first, crowd)
     # A GPU reads any strides; a CPU part is slow if BLAS cannot read an operand.
     lay_out = np.asarray if is_integer(product.dtype) or not plan.f else _lay_out
     for a, b, c in parts or unstack(left, right, result, problem, fold=fold):
@@ -203,7 +200,7 @@ def _choose_plan(
     product: _Product,
     rows: int,
     first: Matrices | None,
-    condition: Condition,
+    crowd: Crowd,
 ) -> "Plan":
     """The plan of products of this many rows.
 
@@ -212,7 +209,7 @@ def _choose_plan(
         product: The product.
         rows: Rows of each product, of all matrices of a stack that share B.
         first: The first product's matrices, where a GPU may read them.
-        condition: Who has the cores.
+        crowd: Who else wants the cores.
     """
     memory: Memory = "pageable"
     if first is not None:
@@ -221,7 +218,7 @@ def _choose_plan(
         memory = "pinned" if all(map(is_pinned, first)) else "pageable"
     sizes, dtype = product.problem, DTYPE_NAMES[product.dtype]
     problem = _find_problem(rows, sizes.n, sizes.k, dtype, memory)
-    return machine.planned.choose(problem, product.options, product.device, condition)
+    return machine.planned.choose(problem, product.options, product.device, crowd)
 
 
 _find_problem = lru_cache(maxsize=1024)(GemmProblem)
@@ -232,26 +229,24 @@ def _compute_by_numpy(
     product: _Product,
     rows: int,
     matrices: Matrices,
-    condition: Condition,
+    crowd: Crowd,
 ) -> bool:
     """Compute a product of the CPU alone by NumPy; False, with nothing done, if it is slower."""
     sizes, dtype, alpha, beta = product.problem, product.dtype, product.alpha, product.beta
     left, right, result = matrices
     if is_small(rows, sizes.n, sizes.k, DTYPE_NAMES[dtype]):
-        if product.is_plain and machine.numpy.is_crowded:
-            machine.multiply_by_numpy(left, right, result)
+        if product.is_plain and crowd == "crowded":
+            machine.multiply_by_numpy(left, right, result, crowd)
         else:
             with machine.enter_thread():
                 multiply_alone(left, right, result, alpha=alpha, beta=beta)
         return True
     is_matrix = not (sizes.stack or sizes.a_is_vector or sizes.b_is_vector)
     suits = (
-        product.is_plain
-        and is_matrix
-        and machine.suits_numpy(rows, sizes.n, sizes.k, dtype, condition)
+        product.is_plain and is_matrix and machine.suits_numpy(rows, sizes.n, sizes.k, dtype, crowd)
     )
     if suits:
-        machine.multiply_by_numpy(_lay_out(left), _lay_out(right), result)
+        machine.multiply_by_numpy(_lay_out(left), _lay_out(right), result, crowd)
     return suits
 
 

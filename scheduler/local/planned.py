@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from numpy.typing import NDArray
 
 from wavetrim.cpu.threads import blas_limit
+from wavetrim.native.pool import Crowd
 from wavetrim.scheduler.calibration.cpu import open_profiles
 from wavetrim.scheduler.errors import ExecutionError, PlanError
 from wavetrim.scheduler.execution.executor import Executor
@@ -23,7 +24,7 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import find_profile
 
 if TYPE_CHECKING:
-    from wavetrim.scheduler.local.machine import Condition, LocalMachine
+    from wavetrim.scheduler.local.machine import LocalMachine
 
 Matrix = NDArray[Any]
 T = TypeVar("T")
@@ -53,17 +54,12 @@ class PlannedProducts:
         if machine.has_gpu:
             machine.known = KnownProducts(machine, self)
 
-    @property
-    def is_crowded(self) -> bool:
-        """Whether other threads want the cores, as the latest products here showed."""
-        return self.executor.is_crowded
-
     def find_profile(self, *, cpu_only: bool = False) -> MachineProfile:
         """The profile of this machine, or of its CPU alone."""
         return self._profiles.find("cpu" if cpu_only else None)
 
     def choose(
-        self, problem: GemmProblem, options: PlanOptions, device: str | None, condition: "Condition"
+        self, problem: GemmProblem, options: PlanOptions, device: str | None, crowd: Crowd
     ) -> Plan:
         """The plan of a product on this machine.
 
@@ -71,7 +67,7 @@ class PlannedProducts:
             problem: The product.
             options: Options of the plan.
             device: "cpu" or "gpu" to compute all rows there, unless F is given; None for the best.
-            condition: Who has the cores.
+            crowd: Who else wants the cores.
 
         Raises:
             PlanError: An option cannot be met, or the device does not exist.
@@ -84,16 +80,16 @@ class PlannedProducts:
         if options.f != "auto":
             return plan
         if device is None:
-            return self._adapt(plan, options, condition)
+            return self._adapt(plan, options, crowd)
         if plan.no_gpu_reason is not None:
             raise PlanError("device", device, f'None or "cpu": {plan.no_gpu_reason}')
         return self._plans.choose(problem, plan.profile, replace(options, f=0))
 
-    def _adapt(self, plan: Plan, options: PlanOptions, condition: "Condition") -> Plan:
+    def _adapt(self, plan: Plan, options: PlanOptions, crowd: Crowd) -> Plan:
         """The plan, or another one for its product while other threads want the cores."""
-        if condition == "quiet":
+        if crowd == "quiet":
             return plan
-        f = plan.find_crowded_f(numpy_has_cores=condition != "crowded")
+        f = plan.find_crowded_f(numpy_has_cores=crowd == "contended")
         if f == plan.f:
             return plan
         return self._plans.choose(plan.problem, plan.profile, replace(options, f=f))

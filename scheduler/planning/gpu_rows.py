@@ -38,9 +38,8 @@ STRAIGHT_SECONDS: Final[dict[Memory, float]] = {"pageable": 1.2e-3, "pinned": 4e
 """Longest copies of a product that takes the straight path. If it were cut, copies would overlap.
 That saves a part of their time, and costs about as much: further steps, or waking the threads that
 stage. In turns with others on an H200, where 4e-4 s are 22 MB: 21 MB take 409 µs straight and 527
-cut, 50 MB 957 and 901. From pageable memory 5 to 11 MB take 0.76 to 1.4 ms straight, and staged
-0.51 to 0.85 on a quiet machine, but beside 16 busy processes 6 to 13 ms in place of 1 to 4: nothing
-tells beforehand that the threads will find no cores."""
+cut, 50 MB 957 and 901. From pageable memory 6 and 10 MB take 0.92 and 1.20 ms straight, and staged
+0.69 and 0.79 in a loop, but 1.8 to 2.4 in turns with other libraries (H200, 16 cores; cd54129e)."""
 
 STRAIGHT_CALL_SECONDS: Final = 4e-5
 """Time of a straight product without its bytes; 64³ takes 35 to 60 µs on an H100 and an H200."""
@@ -183,11 +182,15 @@ def can_go_straight(problem: GemmProblem, profile: MachineProfile) -> bool:
     """Whether a product by cuBLAS takes the straight path: its copies take so little time."""
     if problem.b_resident:
         return False
+    return find_straight_seconds(problem, profile) <= STRAIGHT_SECONDS[problem.memory]
+
+
+def find_straight_seconds(problem: GemmProblem, profile: MachineProfile) -> float:
+    """Seconds of the copies of a straight product."""
     item_bytes, m, n, k = problem.item_bytes, problem.m, problem.n, problem.k
     link = find_straight_link(problem, profile)
     in_seconds = (m + n) * k * item_bytes / (1e9 * link.in_gbytes_per_second)
-    out_seconds = m * n * item_bytes / (1e9 * link.out_gbytes_per_second)
-    return in_seconds + out_seconds <= STRAIGHT_SECONDS[problem.memory]
+    return in_seconds + m * n * item_bytes / (1e9 * link.out_gbytes_per_second)
 
 
 def find_straight_link(problem: GemmProblem, profile: MachineProfile) -> LinkModel:

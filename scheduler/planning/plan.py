@@ -17,7 +17,7 @@ from wavetrim.scheduler.planning.cpu_rows import (
     name_cpu_bottleneck,
 )
 from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
-from wavetrim.scheduler.planning.gpu_rows import GpuPart
+from wavetrim.scheduler.planning.gpu_rows import GpuPart, find_straight_seconds
 from wavetrim.scheduler.planning.team import GpuSide
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.corrections import Factor
@@ -25,6 +25,20 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 
 SHORT_SECONDS: Final = 5e-3
 """Longest predicted time of a product without reports and cancellation; chosen."""
+
+
+CROWDED_BYTES: Final = 64 << 20
+"""Largest A, B and C together, in bytes, that the driver copies on a crowded machine. Chosen: a
+thread without a core delays a shared copy by up to 3 ms; in that time the driver copies 30 MB."""
+
+_CROWDED_STAGING: Final = 3
+"""How many times as long staged copies take on a crowded machine. Chosen: those of 50 to 1100 MB
+take 2.2 to 3.5 times as long on an H200 with 16 cores (f81e5f28)."""
+
+_CROWDED_CPU: Final = 2
+_LATE_SECONDS: Final = 5e-3
+"""How many times as long the CPU's rows take beside as many other processes as cores, and how long
+they wait for threads. Chosen: a thread loses its core for 3 to 4 ms at a time."""
 
 
 class Prediction(NamedTuple):
@@ -232,18 +246,28 @@ class Plan:
     def find_crowded_f(self, *, numpy_has_cores: bool) -> int:
         """F while other threads want the cores: 0 or M, as a CPU part of a split would be late.
 
-        The work of threads then takes twice as long: the CPU's rows, and copies of pageable memory.
-        NumPy's product is not slower if those threads are BLAS's own, which spin.
+        Pageable operands are then copied by the driver, or by threads, three times as slowly.
+        NumPy's product is as fast as ever if those threads are BLAS's own, which spin. If they are
+        of other processes, the CPU's rows take twice as long, and wait for threads that lost their
+        cores.
+        The model's seconds are compared: corrections are of runs that met any condition.
 
         Args:
-            numpy_has_cores: Whether products of NumPy lately had their cores.
+            numpy_has_cores: Whether the threads are of this process.
         """
-        gpu_seconds, cpu_seconds = self.gpu_only_seconds, self.cpu_only_seconds
-        if gpu_seconds is None or self.is_small:
-            return self.problem.m
-        if self.problem.memory == "pageable":
-            gpu_seconds *= 2
-        return self.problem.m if cpu_seconds * (1 if numpy_has_cores else 2) <= gpu_seconds else 0
+        m, problem = self.problem.m, self.problem
+        if self.side is None or self.is_small:
+            return m
+        gpu_seconds = self._on_gpu.uncorrected.total_seconds
+        cpu_seconds = self.give_cpu(m).uncorrected.total_seconds
+        if problem.memory == "pageable" and problem.operand_bytes < CROWDED_BYTES:
+            profile = self.profile.gpus[self.side.members[0].position]
+            gpu_seconds = max(gpu_seconds, find_straight_seconds(problem, profile))
+        elif problem.memory == "pageable":
+            gpu_seconds *= _CROWDED_STAGING
+        if not numpy_has_cores:
+            cpu_seconds = _CROWDED_CPU * cpu_seconds + _LATE_SECONDS
+        return m if cpu_seconds <= gpu_seconds else 0
 
     def __str__(self) -> str:
         """The plan in one line."""

@@ -11,36 +11,57 @@ from tests.limit import allow
 from tests.matrices import assert_product
 from tests.processes import run_python
 from wavetrim.cpu.gemm import CpuPool
+from wavetrim.cpu.library import CPU_LIBRARY
 from wavetrim.cpu.numpy_products import NumpyProducts
 from wavetrim.cpu.threads import usable_cores
+from wavetrim.native.library import load_library
+from wavetrim.native.pool import ThreadPool
 
 pytestmark = [pytest.mark.serial, pytest.mark.slow]
 
 CORES = len(os.sched_getaffinity(0))
 
 
-@pytest.mark.parametrize("lends_blas", [False, True])
-def test_beside_other_processes_a_pool_is_crowded_until_they_have_ended(kernel_cache, lends_blas):
+def wait_until(pool, crowded):
+    """Wait until the machine is crowded, or is not any more."""
+    until = time.monotonic() + allow(60)
+    while (pool.find_crowd() == "crowded") != crowded:
+        assert time.monotonic() < until, f"the machine is {pool.find_crowd()}"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def threads(kernel_cache):
+    """A pool that is asked, on a machine that is quiet."""
+    pool = ThreadPool(load_library(CPU_LIBRARY, kernel_cache), 1)
+    until = time.monotonic() + 10
+    while pool.find_crowd() != "quiet":
+        if time.monotonic() > until:
+            pytest.skip("other programs use the cores")
+        time.sleep(0.01)
+    yield pool
+    pool.close()
+
+
+def test_the_machine_is_crowded_until_other_processes_have_ended(kernel_cache, threads):
     a, b = np.random.default_rng(1).random((2, 600, 600))
-    c = np.empty_like(a)
-    with CpuPool(CORES, cache_dir=kernel_cache, lends_blas=lends_blas) as pool:
-
-        def multiply_until(crowded):
-            until = time.monotonic() + allow(60)
-            while pool.is_crowded != crowded:
-                assert time.monotonic() < until, f"crowded is {pool.is_crowded}"
-                c.fill(np.nan)
-                pool.multiply(a, b, c)
-                assert_product(c, a, b)
-
-        assert pool.prepare()
+    with CpuPool(CORES, cache_dir=kernel_cache) as pool:
         with burn_cores(2 * CORES):
-            multiply_until(crowded=True)
+            wait_until(threads, crowded=True)
             for side in (20, 150, 600):  # in the calling thread, by NumPy, by blocks
                 part = np.empty((side, side))
                 pool.multiply(a[:side], b[:, :side], part)
                 assert_product(part, a[:side], b[:, :side])
-        multiply_until(crowded=False)
+        wait_until(threads, crowded=False)
+
+
+def test_threads_of_pools_do_not_crowd_the_machine(kernel_cache, threads):
+    a, crowded = np.ones((600, 600)), 0
+    with CpuPool(4 * CORES, cache_dir=kernel_cache) as pool:
+        for _ in range(100):
+            pool.multiply(a, a, np.empty_like(a))
+            crowded += threads.find_crowd() != "quiet"  # the pool's threads are still awake
+    assert crowded < 50
 
 
 def test_products_of_numpy_are_crowded_by_other_processes_and_not_by_their_own_threads():
@@ -53,42 +74,39 @@ def test_products_of_numpy_are_crowded_by_other_processes_and_not_by_their_own_t
             result.fill(np.nan)
             numpy.multiply(matrix, matrix, result)
             assert_product(result, matrix, matrix)
-            crowded += numpy.is_crowded
+            crowded += numpy.lose_cores
         return crowded
 
     quiet = count_crowded(30)  # BLAS's threads spin after each
     with burn_cores(2 * CORES):
         until = time.monotonic() + allow(30)
-        while not numpy.is_crowded:
+        while not numpy.lose_cores:
             assert time.monotonic() < until, "others have the cores"
             numpy.multiply(matrix, matrix, result)
-        assert not numpy.suit(900, 900, 900, matrix.dtype), "threads share it"
-        assert numpy.suit(100, 100, 100, matrix.dtype), "one thread computes it"
+        assert not numpy.suit(900, 900, 900, matrix.dtype, is_crowded=True), "threads share it"
+        assert numpy.suit(100, 100, 100, matrix.dtype, is_crowded=True), "one thread computes it"
     assert quiet < 30
 
 
 SPIN = """
-import time, numpy
-from wavetrim.cpu.spinning import SpinningThreads
+import sys, time, numpy
+from pathlib import Path
+from wavetrim.cpu.library import CPU_LIBRARY
+from wavetrim.native.library import load_library
+from wavetrim.native.pool import CROWDS
 
-def watch(seconds):
-    spinning.mark()
-    began = time.monotonic()
-    while time.monotonic() < began + seconds:
-        pass
-    return spinning.are_there()
-
-spinning, matrix = SpinningThreads(), numpy.ones((600, 600))
-seen = False
-while not seen:  # another process may have their cores
+library, matrix = load_library(CPU_LIBRARY, Path(sys.argv[1])), numpy.ones((600, 600))
+while CROWDS[library.find_crowd()] != "contended":  # another process may have their cores
     matrix @ matrix
-    seen = watch(0.01)
-time.sleep(1)
-print(watch(0.01))
+while CROWDS[library.find_crowd()] == "contended":
+    time.sleep(0.01)
+print("asleep")
 """
 
 
-@pytest.mark.skipif(CORES < 2, reason="BLAS has threads beside the caller's")
-def test_threads_of_blas_that_spin_are_seen_until_they_sleep(tmp_path):
-    ended = run_python(SPIN, folder=tmp_path, OPENBLAS_THREAD_TIMEOUT="26")
-    assert (ended.stdout, ended.stderr) == ("False\n", "")
+def test_threads_of_blas_that_spin_contend_for_cores_until_they_sleep(
+    tmp_path, kernel_cache, threads
+):
+    settings = {"OPENBLAS_THREAD_TIMEOUT": "26", "OPENBLAS_NUM_THREADS": str(2 * CORES)}
+    ended = run_python(SPIN, str(kernel_cache), folder=tmp_path, **settings)
+    assert (ended.stdout, ended.stderr) == ("asleep\n", "")

@@ -225,12 +225,9 @@ static int submit_all_staged(const Command* commands, int64_t count, const Bindi
 
 static int await(void* event, int awake)
 {
-    const Moment begin = read_moment();
     int status;
-    if (!awake || is_crowded()) return await_event(event);
+    if (!awake) return await_event(event);
     while ((status = driver.query_event(event)) == NOT_READY) pause_briefly();
-    note_since(begin);
-    judge_product(read_clock() - begin.wall);
     return status;
 }
 

@@ -69,13 +69,11 @@ int copy_rows(const Copy2D* copy, void* stream)
 // Polls and naps, because a blocking event stops the copy engine for 20 µs (H200).
 int await_event(void* event)
 {
-    const Moment begin = read_moment();
-    const int64_t until = begin.wall + find_patience(COPIERS_AWAKE_NANOSECONDS);
+    const int64_t until = read_clock() + find_patience(COPIERS_AWAKE_NANOSECONDS);
     const struct timespec nap = {0, NAP_NANOSECONDS};
-    int status, naps = 0;
+    int status;
     while ((status = driver.query_event(event)) == NOT_READY) {
         if (read_clock() > until) {
-            if (naps++ == 0) note_since(begin);
             nanosleep(&nap, NULL);
         } else {
             for (int i = 0; i < PAUSES; ++i) pause_briefly();

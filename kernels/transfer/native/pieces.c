@@ -107,7 +107,6 @@ static void copy_elements(Side to, Side from, int64_t rows, int64_t columns, int
 
 void copy_piece(const MatrixCopy* copy, int64_t index, char* slab)
 {
-    const Moment begin = read_moment();
     const Piece piece = find_piece(copy, index);
     const Side whole = {copy->host, copy->host_row, copy->host_column};
     const Side host = skip(whole, piece.top, piece.left);
@@ -117,7 +116,6 @@ void copy_piece(const MatrixCopy* copy, int64_t index, char* slab)
     } else {
         copy_elements(host, in_slab, piece.rows, piece.columns, copy->item);
     }
-    note_since(begin);
 }
 
 int transfer_piece(const MatrixCopy* copy, int64_t index, char* slab, void* stream)

@@ -75,7 +75,6 @@ struct Stage {
     pthread_mutex_t lock;
     Way ways[2];  // from the device, to the device
     int64_t slab_bytes;
-    int64_t began;  // when the product's first copy was requested; 0 before that
     int working;  // threads with a piece
     atomic_int helping;  // pool threads that look for pieces
     int stopping;
@@ -406,7 +405,6 @@ int64_t request_copies(
         request->pieces += request->matrices[i].pieces;
     }
     Way* const way = &stage->ways[inwards];
-    if (stage->began == 0) stage->began = read_clock();
     lock(stage);
     *(way->first == NULL ? &way->first : &way->last->next) = request;
     way->last = request;
@@ -422,21 +420,17 @@ int await_copy(Stage* stage, int inwards, int64_t number)
 {
     const struct timespec nap = {0, NAP_NANOSECONDS};
     Way* const way = &stage->ways[inwards];
-    Moment begin = read_moment();
-    int64_t until = begin.wall + find_patience(COPIERS_AWAKE_NANOSECONDS);
+    int64_t until = read_clock() + find_patience(COPIERS_AWAKE_NANOSECONDS);
     while (atomic_load(&way->done) < number) {
         Job job;
         if (atomic_load(&stage->failed)) return stage->status;
-        if ((atomic_load(&stage->helping) == 0 || is_crowded()) && take_job(stage, &job)) {
+        if ((atomic_load(&stage->helping) == 0 || find_crowd() != QUIET) && take_job(stage, &job)) {
             do_job(stage, &job);
-            begin = read_moment();
-            until = begin.wall + find_patience(COPIERS_AWAKE_NANOSECONDS);
+            until = read_clock() + find_patience(COPIERS_AWAKE_NANOSECONDS);
         } else if (read_clock() < until) {
             for (int i = 0; i < PAUSES; ++i) pause_briefly();
         } else {
-            note_since(begin);
             nanosleep(&nap, NULL);
-            begin = read_moment();
         }
     }
     return 0;
@@ -466,8 +460,6 @@ EXPORTED int finish_stage(Stage* stage)
     lock(stage);
     const int status = await_slabs(stage);
     unlock(stage);
-    if (stage->began != 0) judge_product(read_clock() - stage->began);
-    stage->began = 0;
     return status;
 }
 
@@ -489,7 +481,6 @@ EXPORTED void abandon_copies(Stage* stage)
     }
     await_slabs(stage);
     stage->stopping = 0;
-    stage->began = 0;
     stage->status = 0;
     atomic_store(&stage->failed, 0);
     unlock(stage);

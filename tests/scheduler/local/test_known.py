@@ -8,7 +8,7 @@ from wavetrim.scheduler.local.known import ProductKind
 
 def test_a_kind_is_that_of_plain_operands_of_its_shapes_that_share_no_memory():
     a, b, c = (np.zeros(shape, "float32") for shape in ((5, 3), (3, 7), (5, 7)))
-    kind = ProductKind(a.shape, b.shape, a.dtype, 1.0, is_pinned=False, condition="quiet")
+    kind = ProductKind(a.shape, b.shape, a.dtype, 1.0, is_pinned=False, crowd="quiet")
     operands, memory = kind.describe_operands(), np.empty(50, "float32")
     assert operands.locate(a, b, c) == locate(a, b, c)[0]
     overlapping = memory[:35].reshape(5, 7), memory[20:41].reshape(3, 7)
