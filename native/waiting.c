@@ -16,7 +16,7 @@
 enum {
     CROWDED_PATIENCE = 50000,  // nanoseconds to spin on a crowded machine; chosen
     FRESH = 100000,  // nanoseconds for which a count of running threads stands: to count takes 2000; chosen
-    FRESH_OWN = 5000000,  // the same for this process's: to look at each of its threads takes some 100000; chosen
+    FRESH_OWN = 20000000,  // the same for this process's threads: to look at one takes some 5000; chosen
 };
 
 static atomic_int nobody;
@@ -38,13 +38,14 @@ static int count_running(void)
     return sscanf(text, "%*s %*s %*s %d/", &running) == 1 ? running : 0;
 }
 
-// Threads of this process that can run now, the calling one included.
-static int count_own_running(void)
+// Threads of this process that can run now, the calling one included; at most `most`. BLAS's come early, because
+// threads are listed by age.
+static int count_own_running(int most)
 {
     DIR* const threads = opendir("/proc/self/task");
     if (threads == NULL) return 0;
     int running = 0;
-    for (struct dirent* thread; (thread = readdir(threads)) != NULL;) {
+    for (struct dirent* thread; running < most && (thread = readdir(threads)) != NULL;) {
         char text[512];
         snprintf(text, sizeof text, "%s/stat", thread->d_name);
         const int file = thread->d_name[0] == '.' ? -1 : openat(dirfd(threads), text, O_RDONLY | O_CLOEXEC);
@@ -58,11 +59,11 @@ static int count_own_running(void)
     return running;
 }
 
-static int want_cores(int threads)
+static int find_half_of_cores(void)
 {
-    static atomic_int cores;
-    if (atomic_load(&cores) == 0) atomic_store(&cores, (int)sysconf(_SC_NPROCESSORS_ONLN));
-    return 2 * threads > atomic_load(&cores);
+    static atomic_int half = -1;
+    if (atomic_load(&half) < 0) atomic_store(&half, (int)sysconf(_SC_NPROCESSORS_ONLN) / 2);
+    return atomic_load(&half);
 }
 
 int find_crowd(void)
@@ -74,10 +75,12 @@ int find_crowd(void)
         atomic_store(&counted, now);
         atomic_store(&running, count_running());
     }
-    if (!want_cores(atomic_load(&running) - 1 - atomic_load(awake))) return QUIET;
+    const int half = find_half_of_cores();
+    if (atomic_load(&running) - 1 - atomic_load(awake) <= half) return QUIET;
     if (now - atomic_load(&looked) >= FRESH_OWN) {
+        const int own = count_running() - half;  // so many are enough to have more than others
         atomic_store(&looked, now);
-        atomic_store(&others_do, want_cores(count_running() - count_own_running()));
+        atomic_store(&others_do, count_own_running(own) < own);
     }
     return atomic_load(&others_do) ? CROWDED : CONTENDED;
 }
