@@ -2,12 +2,14 @@
 
 import doctest
 import json
+import os
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import wavetrim
+from benchmarks.host.conditions import burn_cores
 from tests.matrices import FLOATS, assert_product, make_matrix
 from tests.scheduler.profiles import find_preset_profile
 from wavetrim.scheduler.errors import FieldError, PlanError, ProblemError
@@ -148,25 +150,27 @@ def test_products_on_the_gpu_are_right(dtype):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("is_busy", [False, True])
 @pytest.mark.parametrize("is_pinned", [False, True])
-def test_a_product_that_comes_again_is_that_of_its_operands(is_pinned):
+def test_a_product_that_comes_again_is_that_of_its_operands(is_pinned, is_busy):
     make = wavetrim.empty if is_pinned else np.empty
     shapes = [(9, 8, 7), (150, 90, 170), (700, 30, 900), (1200, 1100, 1000), (20000, 40, 30)]
     operands = [
         tuple(make(sides, "float32") for sides in ((m, k), (k, n), (m, n))) for m, n, k in shapes
     ]
-    for turn in range(20):
-        for a, b, c in operands:
-            a[...] = make_matrix(*a.shape, "float32", turn)
-            b[...] = make_matrix(*b.shape, "float32", turn + 100)
-            if turn % 3 == 2:  # NumPy's threads spin
-                np.matmul(b.T, b)
-            assert wavetrim.matmul(a, b, out=c) is c
-            assert_product(c, a, b)
-            if turn % 5 == 4 and b.shape[1] <= b.shape[0]:  # of the same kind, but not as plain
-                overlapping = a[:, : b.shape[1]]
-                before = a.copy()
-                assert_product(wavetrim.matmul(a, b, out=overlapping), before, b)
+    with burn_cores(os.cpu_count() if is_busy else 0):
+        for turn in range(20):
+            for a, b, c in operands:
+                a[...] = make_matrix(*a.shape, "float32", turn)
+                b[...] = make_matrix(*b.shape, "float32", turn + 100)
+                if turn % 3 == 2:  # NumPy's threads spin
+                    np.matmul(b.T, b)
+                assert wavetrim.matmul(a, b, out=c) is c
+                assert_product(c, a, b)
+                if turn % 5 == 4 and b.shape[1] <= b.shape[0]:  # of the same kind, but not as plain
+                    overlapping = a[:, : b.shape[1]]
+                    before = a.copy()
+                    assert_product(wavetrim.matmul(a, b, out=overlapping), before, b)
 
 
 @pytest.mark.gpu
