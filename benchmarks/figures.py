@@ -16,13 +16,10 @@ from benchmarks.host import plots
 from benchmarks.host.gains import render_gains
 from benchmarks.host.results import read_contests, read_host_results
 from benchmarks.host.tables import render_regret, render_times
-from benchmarks.http.rows import read_http_results
-from benchmarks.http.tables import render_products
-from benchmarks.jobs.rows import read_jobs_results
-from benchmarks.jobs.tables import render_machine
+from benchmarks.http.rows import read_http_results, render_products
+from benchmarks.jobs.rows import read_jobs_results, render_machine
 from benchmarks.kernels import ladder
 from benchmarks.kernels.rows import read_kernel_results
-from benchmarks.kernels.tables import render_speed
 from benchmarks.settings import render_settings
 from benchmarks.verify import render_verify
 
@@ -40,7 +37,7 @@ SECTIONS: Final[dict[str, tuple[Path, Callable[[], str]]]] = {
         lambda: "\n\n".join(map(render_machine, read_jobs_results(RESULTS))),
     ),
     "speed": (
-        DOCS / "kernels.md", lambda: render_speed(read_kernel_results(RESULTS, SHOWN)[0]),
+        DOCS / "kernels.md", lambda: ladder.render_speed(read_kernel_results(RESULTS, SHOWN)[0]),
     ),
     "verify": (DOCS / "api.md", lambda: render_verify(RESULTS)),
     "faults": (DOCS / "operations.md", lambda: render_faults(RESULTS / "faults.json")),

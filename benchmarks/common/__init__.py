@@ -1,6 +1,6 @@
 """What all benchmarks share, in the order of use.
 
 `environment` describes the machine; `shapes`, `operands` and `freivalds` are the products and their
-check; `steps` divides a run's time, `turns` interleaves the baselines; `results` writes and reads
+check; `turns` divides a run's time and interleaves the baselines; `results` writes and reads
 rows, `tables` and `plots` show them.
 """

@@ -63,11 +63,7 @@ def draw_operands(shape: Shape, dtype: str, seed: int = 0) -> Operands:
 
 
 def pin_operands(operands: Operands) -> Operands:
-    """The same A and B in page-locked memory, and a C there.
-
-    Raises:
-        DeviceFailure: There is not enough memory to lock.
-    """
+    """The same A and B in page-locked memory, and a C there."""
     m, n, k = operands.shape
     a, b, c = (pin_matrix(*size, operands.dtype) for size in ((m, k), (k, n), (m, n)))
     copy_rows(a, operands.a)

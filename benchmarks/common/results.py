@@ -95,12 +95,7 @@ class Results(Generic[AnyRow]):
 
 @contextmanager
 def read_document(file: Path, command: str) -> Iterator[dict[str, Any]]:
-    """A results file's content. If the body finds something missing, the error names the file.
-
-    Raises:
-        ResultsError: It is no JSON, or the body raised KeyError, TypeError or ValueError.
-        OSError: It cannot be read.
-    """
+    """A results file's content. If the body finds something missing, the error names the file."""
     try:
         yield json.loads(file.read_text(encoding="utf-8"))
     except (KeyError, TypeError, ValueError) as error:
@@ -111,11 +106,7 @@ def read_document(file: Path, command: str) -> Iterator[dict[str, Any]]:
 def read_results(
     folder: Path, pattern: str, kind: type[AnyRow], command: str
 ) -> list[Results[AnyRow]]:
-    """The results files of a folder whose names match, by name; none if none was written.
-
-    Raises:
-        ResultsError: One of them is no JSON, or lacks something.
-    """
+    """The results files of a folder whose names match, by name; none if none was written."""
     found = []
     for file in sorted(folder.glob(pattern)):
         with read_document(file, command) as document:
@@ -124,11 +115,7 @@ def read_results(
 
 
 def read_rows(kind: type[AnyRow], rows: Sequence[Mapping[str, Any]]) -> tuple[AnyRow, ...]:
-    """Rows as dataclasses. Unknown entries are ignored.
-
-    Raises:
-        TypeError: A row lacks a figure that has no default.
-    """
+    """Rows as dataclasses. Unknown entries are ignored."""
     known = {one.name for one in fields(kind)}  # type: ignore[arg-type]
     return tuple(kind(**{name: row[name] for name in known & row.keys()}) for row in rows)
 

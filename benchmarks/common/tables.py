@@ -13,11 +13,7 @@ SHOWN: Final = "h100"
 
 
 def fill_section(text: str, name: str, body: str) -> str:
-    """Replace one marked section; its marks are on lines of their own, or both in one line.
-
-    Raises:
-        ValueError: The text does not have this section exactly once.
-    """
+    """Replace one marked section; its marks are on lines of their own, or both in one line."""
     pattern = re.compile(rf"(<!-- {name} -->)(\n?).*?(<!-- /{name} -->)", re.DOTALL)
     filled, count = pattern.subn(
         lambda match: f"{match[1]}{match[2]}{body}{match[2]}{match[3]}", text

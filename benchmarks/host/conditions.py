@@ -65,9 +65,6 @@ def make_half_group(cores: int) -> Iterator[tuple[str, ...]]:
 
     Yields:
         A command that runs the command after it in the group, from its start.
-
-    Raises:
-        CannotMake: No group can be made here, or it cannot be limited.
     """
     folder = _make_group()
     try:

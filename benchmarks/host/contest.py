@@ -26,11 +26,7 @@ class RunFailed(Exception):
 
 
 def run_contest(arguments: argparse.Namespace) -> Sequence[str]:
-    """Measure, write the results, print their table, and return what was wrong.
-
-    Raises:
-        RunFailed: A process failed, because a peer is missing or for another reason.
-    """
+    """Measure, write the results, print their table, and return what was wrong."""
     until = time.perf_counter() + arguments.seconds
     environment = describe_environment()
     gpus = arguments.gpus if environment["hardware"]["gpu"] else 0
@@ -108,11 +104,7 @@ def _make_conditions(
 
 
 def _start(order: Order, prefix: Sequence[str]) -> Any:
-    """Let a process measure that sees only the GPUs that it uses; its rows, and what was wrong.
-
-    Raises:
-        RunFailed: It failed.
-    """
+    """Let a process measure that sees only the GPUs that it uses; its rows, and what was wrong."""
     command = (*prefix, sys.executable, "-m", "benchmarks.host.rounds")
     visible = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(order.gpus)))
     gpus = {"CUDA_VISIBLE_DEVICES": ",".join(visible.split(",")[: order.gpus])}

@@ -12,7 +12,7 @@ from typing import Final
 
 from benchmarks.common.shapes import Shape, make_cube, name_shape
 from benchmarks.common.tables import SHOWN, render_table, show_ms
-from benchmarks.host.baselines.lineup import GPU_ALONE, OURS
+from benchmarks.host.baselines import GPU_ALONE, OURS
 from benchmarks.host.results import (
     MEMORY_NAMES,
     Contest,

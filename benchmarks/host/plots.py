@@ -11,7 +11,7 @@ from benchmarks.common.plots import DOCS, Plot
 from benchmarks.common.results import ResultsError
 from benchmarks.common.shapes import Shape, name_shape
 from benchmarks.common.tables import RESULTS, SHOWN
-from benchmarks.host.baselines.lineup import OURS
+from benchmarks.host.baselines import OURS
 from benchmarks.host.results import HostResults, HostRow, read_contests
 from wavetrim.scheduler.problem import MEMORIES
 
@@ -32,11 +32,7 @@ _COLOURS: Final = {
 
 
 def plot_shown() -> Plot:
-    """The plot that the documents show.
-
-    Raises:
-        ResultsError: No results of that GPU have limits.
-    """
+    """The plot that the documents show."""
     for results in reversed(read_contests(RESULTS)):
         if (results.gpu, results.gpus) == (SHOWN, 1) and any(
             row.limit_share for row in results.rows

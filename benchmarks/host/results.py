@@ -12,7 +12,7 @@ from typing import Final
 
 from benchmarks.common.results import Results, read_document, read_rows
 from benchmarks.common.shapes import ProductRow, name_shape
-from benchmarks.host.baselines.lineup import OTHERS, OURS
+from benchmarks.host.baselines import OTHERS, OURS
 from benchmarks.host.conditions import Condition
 from wavetrim.scheduler.problem import Memory
 
@@ -185,12 +185,7 @@ def list_versions(versions: Mapping[str, str]) -> str:
 
 
 def read_host_file(file: Path) -> HostResults:
-    """Read one results file.
-
-    Raises:
-        ResultsError: It is no JSON, or lacks something.
-        OSError: It cannot be read.
-    """
+    """Read one results file."""
     with read_document(file, "make bench-host") as document:
         rows, regret = document.pop("rows"), document.pop("regret", ())
         return HostResults(document, read_rows(HostRow, rows), read_rows(SweepRow, regret))

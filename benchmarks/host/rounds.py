@@ -19,8 +19,7 @@ import numpy as np
 
 from benchmarks.common.freivalds import FreivaldsCheck
 from benchmarks.common.operands import Operands, draw_operands, pin_operands, poison
-from benchmarks.host.baselines.baseline import Baseline, LocalMatmul
-from benchmarks.host.baselines.lineup import NUMPY, list_baselines
+from benchmarks.host.baselines import NUMPY, Baseline, list_baselines
 from benchmarks.host.conditions import Condition, burn_cores, end_with_parent
 from benchmarks.host.limit import Limit
 from benchmarks.host.products import Product
@@ -98,7 +97,7 @@ class Pair:
             turns=len(self.seconds),
             condition=condition,
             runs=[median],
-            f=baseline.find_f(operands) if isinstance(baseline, LocalMatmul) else None,
+            f=baseline.find_f(operands),
             limit_seconds=self.limit_seconds,
         )
 

@@ -63,9 +63,6 @@ class Sweep:
         problem: The product.
         sms: Limit of the GPU's multiprocessors; None for all.
         before: Called before each product, to make the machine's condition.
-
-    Raises:
-        PlanError: No kernel can be limited to so few multiprocessors.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.operands import draw_operands, pin_operands
 from benchmarks.common.results import Record
 from benchmarks.common.shapes import DTYPES, Shape, name_shape
-from benchmarks.common.steps import Step, take_steps
+from benchmarks.common.turns import Step, take_steps
 from benchmarks.host.products import (
     RANDOM_SHARED,
     RANDOM_SWEEPS,
@@ -41,11 +41,7 @@ from wavetrim.scheduler.profile.store import dump_profile
 
 
 def run_sweeps(arguments: argparse.Namespace, memory: Memory) -> None:
-    """Calibrate, sweep products in one kind of memory, and write the results.
-
-    Raises:
-        OSError: There is no GPU.
-    """
+    """Calibrate, sweep products in one kind of memory, and write the results."""
     until = time.perf_counter() + arguments.seconds
     devices = list_devices()[: arguments.gpus]
     if not devices:

@@ -19,11 +19,9 @@ from typing import Final
 
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.results import Record
-from benchmarks.common.steps import Step, take_steps
-from benchmarks.common.turns import take_turns
+from benchmarks.common.turns import Step, take_steps, take_turns
 from benchmarks.http.baselines import CUPY, NUMPY, OURS, Baseline, Lease, Wire
-from benchmarks.http.client import Load
-from benchmarks.http.product import Product, WrongAnswer
+from benchmarks.http.client import Load, Product, WrongAnswer
 from benchmarks.http.rows import DTYPE, Case, describe_row, summarize_rounds
 from benchmarks.http.servers import start_peer, start_service
 from wavetrim.client import ClientError
@@ -103,13 +101,7 @@ def weigh_case(case: Case) -> float:
 
 
 def measure_case(case: Case, baselines: Sequence[Baseline], record: Record, seconds: float) -> None:
-    """Let baselines take turns at a case; the first product of each does not count.
-
-    Raises:
-        WrongAnswer: A baseline's answer is not its product.
-        OSError: A connection broke.
-        ClientError: A lease failed.
-    """
+    """Let baselines take turns at a case; the first product of each does not count."""
     until = time.perf_counter() + seconds
     products = [Product.draw(case.size, case.dtype, seed) for seed in range(MOST_PRODUCTS)]
     loads: dict[Baseline, list[Load]] = {

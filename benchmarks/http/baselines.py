@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import wavetrim
-from benchmarks.http.client import Address, Load, apply_load
-from benchmarks.http.product import Product
+from benchmarks.http.client import Address, Load, Product, apply_load
 
 OURS: Final = "wavetrim"
 OURS_LEASE: Final = "wavetrim-lease"

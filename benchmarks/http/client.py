@@ -6,6 +6,7 @@ checked, outside the measured time.
 
 import contextlib
 import gc
+import io
 import itertools
 import re
 import socket
@@ -13,11 +14,12 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 
-from benchmarks.http.product import Product, WrongAnswer
+from benchmarks.common.freivalds import FreivaldsCheck
+from benchmarks.common.operands import Matrix, draw_operands
 
 Address = tuple[str, int]
 """Host and port."""
@@ -30,12 +32,54 @@ _HEAD_BYTES: Final = 2**16
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 
 
-def read_head(buffer: bytearray, received: int) -> tuple[int, int, int] | None:
-    """Status of an answer, and where its body begins and ends; None until its head has arrived.
+class WrongAnswer(Exception):
+    """An answer is not the product that was asked for; the message says what it is."""
 
-    Raises:
-        WrongAnswer: It is no HTTP, does not say how long its body is, or is too long.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Product:
+    """A and B, and a check of A·B.
+
+    Attributes:
+        a: A[n, n], elements uniform in -1…1.
+        b: B[n, n], likewise.
+        freivalds: Checks products.
     """
+
+    a: Matrix
+    b: Matrix
+    freivalds: FreivaldsCheck
+
+    @classmethod
+    def draw(cls, size: int, dtype: str, seed: int) -> Self:
+        """Random operands; another seed makes another product."""
+        operands = draw_operands((size, size, size), dtype, seed=2 * seed)
+        return cls(operands.a, operands.b, FreivaldsCheck(operands))
+
+    def encode(self) -> bytes:
+        """Two .npy files, one after the other."""
+        body = io.BytesIO()
+        np.save(body, self.a)
+        np.save(body, self.b)
+        return body.getvalue()
+
+    @property
+    def answer_bytes(self) -> int:
+        """Bytes of A·B, without a header."""
+        return self.a.nbytes
+
+    def check(self, data: memoryview) -> None:
+        """Check the elements of an answer against A(B·x)."""
+        name = f"{self.a.shape[0]}² {self.a.dtype}"
+        if len(data) != self.answer_bytes:
+            raise WrongAnswer(f"{name}: {len(data)} bytes, expected {self.answer_bytes}")
+        error = self.freivalds.find_error(np.frombuffer(data, self.a.dtype).reshape(self.a.shape))
+        if not error <= 1:
+            raise WrongAnswer(f"{name}: off by {error:.3g} times what rounding allows")
+
+
+def read_head(buffer: bytearray, received: int) -> tuple[int, int, int] | None:
+    """Status of an answer, and where its body begins and ends; None until its head has arrived."""
     end = buffer.find(_HEAD_END, 0, received)
     if end < 0:
         return None
@@ -81,12 +125,7 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def exchange(self, request: bytes) -> tuple[int, memoryview]:
-        """Send a request and receive the whole answer: its status, and its body.
-
-        Raises:
-            OSError: The server has closed the connection, or is silent for too long.
-            WrongAnswer: The answer is no HTTP, or longer than the memory for it.
-        """
+        """Send a request and receive the whole answer: its status, and its body."""
         self._socket.sendall(request)
         view, received, head = memoryview(self._answer), 0, None
         while head is None or received < head[2]:
@@ -106,12 +145,7 @@ class Connection:
 def apply_load(
     address: Address, path: str, products: Sequence[Product], clients: int, seconds: float
 ) -> Load:
-    """Let clients ask for the products in turn, for some time, each at least once.
-
-    Raises:
-        OSError: A connection broke.
-        WrongAnswer: An answer is not what it must be.
-    """
+    """Let clients ask for the products in turn, for some time, each at least once."""
     requests = [make_request(path, product) for product in products]
 
     def call(first: int, connection: Connection) -> list[tuple[float, float]]:

@@ -32,9 +32,6 @@ class Server:
     Attributes:
         address: Where it listens.
         pid: Id of its process.
-
-    Raises:
-        SystemExit: It ended, or did not become ready in time.
     """
 
     def __init__(

@@ -14,10 +14,7 @@ import wavetrim
 from benchmarks.common.turns import take_turns
 from benchmarks.jobs.rows import JobsRow, add_expected, add_used, summarize
 from benchmarks.jobs.service import Posted, Service, draw_operand
-from benchmarks.jobs.trace import CALLERS, Ask, draw_trace
-
-LOADS: Final = (0.5, 0.8, 1.1)
-"""Arrivals over what the machine does; at 1.1 the queue grows until the trace ends."""
+from benchmarks.jobs.trace import CALLERS, LOADS, Ask, draw_trace
 
 FLOOD_JOBS: Final = 80
 VICTIM_JOBS: Final = 12

@@ -120,11 +120,7 @@ class Service:
     def call(
         self, caller: str, method: str, path: str, body: Any = None, kind: str = "application/json"
     ) -> Any:
-        """One call on the thread's connection; returns the JSON of its answer.
-
-        Raises:
-            JobsFailed: It was refused.
-        """
+        """One call on the thread's connection; returns the JSON of its answer."""
         local = self._local
         if not hasattr(local, "connection"):
             local.connection = HTTPConnection(*self._server.address, timeout=120)
@@ -172,11 +168,7 @@ class Service:
         return [(ask, due, one) for ask, one in zip(asks, accepted, strict=True)]
 
     def wait(self, ask: Ask, due: float, accepted: dict[str, Any]) -> Done:
-        """Wait until a job has ended.
-
-        Raises:
-            JobsFailed: It did not succeed.
-        """
+        """Wait until a job has ended."""
         ended = accepted
         while ended["state"] in ("queued", "running"):
             ended = self.call(ask.caller, "GET", f"/v1/jobs/{accepted['id']}{_WAIT}")

@@ -14,6 +14,9 @@ SIZES: Final = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 SIZES_ON_FEW_CORES: Final = (32, 64, 128, 256, 512, 1024)
 """M = N = K of a trace's jobs, equally often, with and without a GPU."""
 
+LOADS: Final = (0.5, 0.8, 1.1)
+"""Arrivals over what the machine does; at 1.1 the queue grows until the trace ends."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:

@@ -21,7 +21,7 @@ from typing import Final
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.results import Record
 from benchmarks.common.shapes import Shape, name_shape, read_shape
-from benchmarks.common.steps import Step, take_steps
+from benchmarks.common.turns import Step, take_steps
 from benchmarks.kernels.contest import Contest, admit_all, run_contest
 from benchmarks.kernels.rows import describe_row, make_rows
 from benchmarks.kernels.suite import ALL_SHAPES, KERNEL_DTYPES, estimate_seconds, pick_kernels

@@ -38,11 +38,7 @@ type's precision; chosen. Right kernels had 1.7 at most."""
 
 
 class Contest:
-    """One product, its operands uniform in -1…1 on the GPU, and the kernels that compute it.
-
-    Raises:
-        DeviceFailure: The GPU has too little memory for the operands.
-    """
+    """One product, its operands uniform in -1…1 on the GPU, and the kernels that compute it."""
 
     def __init__(
         self, shape: Shape, dtype: str, *, device: DeviceInfo, cache_dir: Path, generator: Any
@@ -64,11 +60,7 @@ class Contest:
         self._precision = float(find_limits(find_dtype(dtype)).eps)
 
     def admit(self, spec: KernelSpec) -> Score:
-        """Compute the product, which also compiles and loads; then again, timed; check it.
-
-        Raises:
-            KernelsError: It fails, or the product is wrong.
-        """
+        """Compute the product, which also compiles and loads; then again, timed; check it."""
         product = self._product
         with translate_failures():
             product.compute(spec)
@@ -109,11 +101,7 @@ def run_contest(
 def admit_all(
     contest: Contest, specs: Iterable[KernelSpec], refuse: Callable[[KernelSpec, str], None]
 ) -> dict[KernelSpec, Score]:
-    """The kernels that work; `refuse` is called with the others.
-
-    Raises:
-        DeviceFailure: The GPU cannot be used after this failure.
-    """
+    """The kernels that work; `refuse` is called with the others."""
     scores = {}
     for spec in specs:
         try:

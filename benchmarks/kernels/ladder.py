@@ -1,4 +1,4 @@
-"""The plot docs/ladder-<gpu>.png: speed of the kernels, from the simplest one to cuBLAS."""
+"""Speed of the kernels, from the simplest one to cuBLAS: docs/ladder-<gpu>.png, and a table."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.common.plots import DOCS, Plot
 from benchmarks.common.results import Results
-from benchmarks.common.tables import RESULTS, SHOWN
+from benchmarks.common.tables import RESULTS, SHOWN, render_table
 from benchmarks.kernels.rows import Row, describe, read_kernel_results
 from benchmarks.kernels.suite import KERNEL_DTYPES, SQUARES
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RUNGS: Final = ("naive", "simple", "coalesced", "shared", "register", "bulk", "tensor", "cublas")
+SIZE: Final = 4096
+"""A square at which every kernel is measured; the table shows it."""
+
 _COLOURS: Final = ("#56b4e9", "#0072b2", "#003a5d")
 _BAR_WIDTH: Final = 0.27
 
@@ -90,3 +93,20 @@ def _draw_panel(axes: "Axes", dtype: str, rungs: dict[str, dict[int, Row]]) -> N
     axes.grid(axis="y", alpha=0.35)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def render_speed(results: Results[Row]) -> str:
+    """What was measured; TFLOP/s of each kernel's fastest tile, and its speed over cuBLAS's."""
+    rungs = {dtype: pick_rungs(results.rows, dtype) for dtype in KERNEL_DTYPES}
+    lines = [
+        [name, *(_show_speed(of.get(name, {}).get(SIZE)) for of in rungs.values())]
+        for name in RUNGS
+        if any(name in of for of in rungs.values())
+    ]
+    table = render_table(("kernel", *rungs), lines)
+    return f"{describe(results)}:\n\n{table}"
+
+
+def _show_speed(row: Row | None) -> str:
+    """TFLOP/s, and in brackets the speed over that of cuBLAS."""
+    return "" if row is None else f"{row.tflops:.1f} ({row.ratio_to_cublas:.2f})"

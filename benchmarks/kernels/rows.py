@@ -86,11 +86,7 @@ def describe(results: Results[Row]) -> str:
 
 
 def read_kernel_results(folder: Path, gpu: str = "*") -> list[Results[Row]]:
-    """Every kernels-<gpu>.json of a folder, or one GPU's; the model of the highest number first.
-
-    Raises:
-        ResultsError: There is none, or one of them is no JSON or lacks something.
-    """
+    """Every kernels-<gpu>.json of a folder, or one GPU's; the model of the highest number first."""
     found = read_results(folder, f"kernels-{gpu}.json", Row, "make bench-kernels")
     if not found:
         raise ResultsError(f"{folder}: no kernels-{gpu}.json; `make bench-kernels` writes one")

@@ -5,7 +5,7 @@ import pytest
 from benchmarks.common.freivalds import FreivaldsCheck
 from benchmarks.common.operands import draw_operands, pin_operands, poison
 from benchmarks.common.shapes import DTYPES
-from benchmarks.host.baselines.lineup import OURS, list_baselines
+from benchmarks.host.baselines import OURS, list_baselines
 from benchmarks.host.limit import Limit
 from benchmarks.host.results import read_contests
 from benchmarks.host.sweep import Sweep

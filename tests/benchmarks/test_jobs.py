@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.jobs.rows import read_jobs_results
-from benchmarks.jobs.scenes import LOADS
+from benchmarks.jobs.trace import LOADS
 from tests.processes import run_benchmark
 
 

@@ -1,14 +1,16 @@
-"""CuPy as a competent user writes it: row panels on three streams, page-locked memory."""
+"""CuPy as a competent user writes it: row panels on three streams, page-locked memory.
 
-import importlib
+On several GPUs each multiplies its part of the rows, driven by its own thread.
+"""
+
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from benchmarks.common.operands import Matrix, Operands, copy_rows
-from benchmarks.host.baselines.baseline import Baseline
 
 # All chosen.
 _STREAMS: Final = 3
@@ -38,19 +40,16 @@ class _BufferedStream:
         self.staged = None
 
 
-class StreamedCupy(Baseline):
+class StreamedCupy:
     """All of B first, then panels of A; copies in, products and copies out overlap.
 
     Each product takes its buffers from CuPy's pools, because shapes take turns.
     """
 
-    name = "cupy-streams"
-
     def __init__(self) -> None:
-        importlib.import_module("cupy")  # fails at once if it is missing
         self._streams: list[Any] = []
 
-    def multiply(self, operands: Operands) -> Matrix:
+    def multiply(self, operands: Operands) -> None:
         """A·B into C."""
         import cupy
 
@@ -77,7 +76,29 @@ class StreamedCupy(Baseline):
             _send_panel(streams[index % len(streams)], operands, b, panel)
         for one in streams:
             one.finish(operands.c)
-        return operands.c
+
+
+class SeveralCupy:
+    """`StreamedCupy` on each of the first GPUs, with all of B on each."""
+
+    def __init__(self, gpus: int) -> None:
+        self._streamed = [StreamedCupy() for _ in range(gpus)]
+        self._threads = ThreadPoolExecutor(gpus)
+
+    def multiply(self, operands: Operands) -> None:
+        """A·B into C."""
+        m = operands.shape[0]
+        parts = [
+            replace(operands, a=operands.a[rows], c=operands.c[rows])
+            for rows in cut_panels(m, -(-m // len(self._streamed)))
+        ]
+        list(self._threads.map(self._multiply, range(len(parts)), parts))
+
+    def _multiply(self, device: int, part: Operands) -> None:
+        from cupy.cuda import Device
+
+        with Device(device):
+            self._streamed[device].multiply(part)
 
 
 def _send_b(stream: Any, source: Matrix, b: Any, b_host: Matrix | None) -> Any:
