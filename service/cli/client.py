@@ -37,12 +37,7 @@ class ServiceOptions:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Client]:
-        """A client of the service, with the key that is given or in the environment's file.
-
-        Raises:
-            CommandRefused: The address or the key (which is not shown) cannot be one, the key's
-                file cannot be read, or the block asks for an id that is not there.
-        """
+        """A client of the service, with the key that is given or in the environment's file."""
         key = self._find_key()
         try:
             opened = Client(self.url, api_key=key)
@@ -97,11 +92,7 @@ def _explain_missing(client: Client, error: NotFound) -> str:
 
 
 def find_job(client: Client, text: str) -> str:
-    """The id of a job, of which the beginning is enough if no other has it.
-
-    Raises:
-        FieldError: Several have it.
-    """
+    """The id of a job, of which the beginning is enough if no other has it."""
     return find_id("JOB", text, (job.id for job in client.jobs(page=200)))
 
 
@@ -111,11 +102,7 @@ def find_matrix(client: Client, text: str) -> str:
 
 
 def find_id(name: str, text: str, ids: Iterable[str]) -> str:
-    """The only id that begins with a text, or the text itself if none does.
-
-    Raises:
-        FieldError: Several do.
-    """
+    """The only id that begins with a text, or the text itself if none does."""
     if not _LEAST_CHARACTERS <= len(text) < _ID_CHARACTERS:
         return text
     found = [*islice((one for one in ids if one.startswith(text)), 2)]

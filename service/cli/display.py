@@ -38,12 +38,9 @@ def open_notes() -> Console:
 
 
 def make_list(*left: str, right: Collection[str] = (), wraps: bool = False) -> Table:
-    """A table without lines, to be filled.
+    """A table without lines, to be filled; the columns of numbers are aligned at the `right`.
 
-    Args:
-        left: Heads of its columns.
-        right: Those of numbers, which are aligned at the right.
-        wraps: Whether its cells, but the first of each row, may take several lines.
+    If it `wraps`, its cells, but the first of each row, may take several lines.
     """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title_justify="left")
     for number, name in enumerate(left):
@@ -189,12 +186,7 @@ def announce_compiling(console: Console) -> Iterator[None]:
 def show_share(console: Console, words: str) -> Iterator[Callable[..., None]]:
     """A progress bar of a share 0…1, which ends at 1 when the block succeeds.
 
-    Args:
-        console: Where it is shown.
-        words: What is being done.
-
-    Yields:
-        A function that moves it: by the share, and words on what is being done.
+    Yields a function that moves it: by the share, and words on what is being done.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
@@ -211,8 +203,7 @@ def show_share(console: Console, words: str) -> Iterator[Callable[..., None]]:
 def show_bytes(console: Console) -> Iterator[Callable[[str, int, int | None], None]]:
     """Progress bars of bytes, which appear with their first bytes.
 
-    Yields:
-        A function that moves one: by its words, bytes done, and bytes in all.
+    Yields a function that moves one: by its words, bytes done, and bytes in all.
     """
     words = TextColumn("{task.description}", markup=False)  # they have names of files
     columns = (words, BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn())

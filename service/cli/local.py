@@ -1,4 +1,8 @@
-"""A service, and a cluster of nodes, for one command: they end with all their processes."""
+"""A service, and a cluster of nodes, for one command: they end with all their processes.
+
+Of the environment's settings only those of the machine count: its devices, threads, calibrations
+and compiled kernels.
+"""
 
 import contextlib
 import os
@@ -16,6 +20,7 @@ from typing import Final
 
 from wavetrim.client import Client, ServiceUnreachable
 from wavetrim.service.cli.exits import CommandFailed
+from wavetrim.service.cli.machine import load_settings
 from wavetrim.service.machine_settings import MachineSettings
 
 _START_SECONDS: Final = 120.0
@@ -29,30 +34,60 @@ _STORE_BYTES: Final = 192 * 2**20
 _KEPT: Final = ("WAVETRIM_DEVICES", "WAVETRIM_CPU_THREADS", "WAVETRIM_GPU_MEMORY_BYTES")
 
 
+@dataclass(frozen=True, slots=True)
+class LocalCluster:
+    """A head, and nodes of one CPU thread each.
+
+    Attributes:
+        address: Address of the head.
+        folder: For their logs and Ray's files; its path must be short, as it holds sockets.
+        processes: The head, and then the nodes.
+    """
+
+    address: str
+    folder: Path
+    processes: "list[_Started]" = field(default_factory=list)
+
+    def add(self, *arguments: str) -> None:
+        """Start the head or a node, and wait for it: two that start at once may collide."""
+        name, profiles = f"node-{len(self.processes)}", str(self.folder / "profiles")
+        own = {"WAVETRIM_CPU_THREADS": "1", "WAVETRIM_PROFILE_DIR": profiles}
+        words = ("node", *arguments, "--store-bytes", str(_STORE_BYTES))
+        self.processes.append(_Started(name, words, self.folder, **own))
+        self.processes[-1].wait_for(_JOINED)
+
+    def kill_last(self) -> None:
+        """Kill the latest node, with all its processes."""
+        self.processes.pop().kill()
+
+
 @contextlib.contextmanager
-def run_service(
-    folder: Path, settings: MachineSettings, cluster: "LocalCluster | None" = None
-) -> Iterator[Client]:
+def run_cluster(folder: Path, nodes: int) -> Iterator[LocalCluster]:
+    """Run a head and some nodes on this machine, and end them whatever happens."""
+    os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = str(probe.getsockname()[1])
+    cluster = LocalCluster(f"127.0.0.1:{port}", folder)
+    try:
+        cluster.add("--head", "--port", port, "--temp-dir", str(folder / "ray"))
+        for _ in range(nodes):
+            cluster.add("--address", cluster.address)
+        yield cluster
+    finally:
+        while cluster.processes:
+            cluster.kill_last()
+
+
+@contextlib.contextmanager
+def run_service(folder: Path, cluster: LocalCluster | None = None) -> Iterator[Client]:
     """Run a service over an empty folder on a free port, and stop it whatever happens.
 
-    Of the environment's settings only those of the machine count: its devices, threads,
-    calibrations and compiled kernels.
-
-    Args:
-        folder: For data and log.
-        settings: The environment's settings.
-        cluster: A cluster whose nodes compute, too.
-
-    Yields:
-        A client of the service, once that is ready and has all nodes.
-
-    Raises:
-        CommandFailed: The service does not become ready; the message ends with its log.
+    Yields a client of it, once it is ready and has all nodes of the cluster.
     """
     words = ("serve", "--port", "0", "--host", "127.0.0.1", "--data-dir", str(folder / "data"))
     joined = {} if cluster is None else {"WAVETRIM_RAY_ADDRESS": cluster.address}
     nodes = 0 if cluster is None else len(cluster.processes) - 1
-    service = _Started("service", words, folder, settings, **joined)
+    service = _Started("service", words, folder, **joined)
     try:
         with Client(service.wait_for(_SERVES)[1]) as client:
             while not _is_ready(client, nodes):
@@ -69,69 +104,17 @@ def _is_ready(client: Client, nodes: int) -> bool:
         return False
 
 
-@dataclass(slots=True)
-class LocalCluster:
-    """A head, and nodes of one CPU thread each.
-
-    Attributes:
-        address: Address of the head.
-        folder: For their logs and Ray's files; its path must be short, as it holds sockets.
-        settings: The environment's settings.
-        processes: The head, and then the nodes.
-    """
-
-    address: str
-    folder: Path
-    settings: MachineSettings
-    processes: "list[_Started]" = field(default_factory=list)
-
-    def add(self, *arguments: str) -> None:
-        """Start the head or a node, and wait for it: two that start at once may collide."""
-        name, profiles = f"node-{len(self.processes)}", str(self.folder / "profiles")
-        own = {"WAVETRIM_CPU_THREADS": "1", "WAVETRIM_PROFILE_DIR": profiles}
-        words = ("node", *arguments, "--store-bytes", str(_STORE_BYTES))
-        self.processes.append(_Started(name, words, self.folder, self.settings, **own))
-        self.processes[-1].wait_for(_JOINED)
-
-    def kill_last(self) -> None:
-        """Kill the latest node, with all its processes."""
-        self.processes.pop().kill()
-
-
-@contextlib.contextmanager
-def run_cluster(folder: Path, settings: MachineSettings, nodes: int) -> Iterator[LocalCluster]:
-    """Run a head and some nodes on this machine, and end them whatever happens.
-
-    Raises:
-        CommandFailed: One of them does not start.
-    """
-    os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    cluster = LocalCluster(f"127.0.0.1:{port}", folder, settings)
-    try:
-        cluster.add("--head", "--port", port, "--temp-dir", str(folder / "ray"))
-        for _ in range(nodes):
-            cluster.add("--address", cluster.address)
-        yield cluster
-    finally:
-        while cluster.processes:
-            cluster.kill_last()
-
-
 class _Started:
     """A command of wavetrim in a session of its own, so that Ctrl-C does not reach it."""
 
-    def __init__(
-        self, name: str, words: Sequence[str], folder: Path, settings: MachineSettings, **own: str
-    ) -> None:
+    def __init__(self, name: str, words: Sequence[str], folder: Path, **own: str) -> None:
+        environment = _make_environment(folder) | own
         self._log = folder / f"{name}.log"
         self._deadline = time.monotonic() + _START_SECONDS
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 [sys.executable, "-m", "wavetrim", *words],
-                env=_make_environment(settings, folder, **own),
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -145,11 +128,7 @@ class _Started:
         return found
 
     def pause(self) -> None:
-        """Let it do more of its start.
-
-        Raises:
-            CommandFailed: It has ended, or takes too long; the message ends with its log.
-        """
+        """Let it do more of its start."""
         if self._process.poll() is not None or time.monotonic() > self._deadline:
             said = "\n".join(self._log.read_text(errors="replace").splitlines()[-20:])
             raise CommandFailed(f"the {self._log.stem} did not start:\n{said}")
@@ -180,14 +159,15 @@ class _Started:
         self._process.wait()
 
 
-def _make_environment(settings: MachineSettings, folder: Path, **own: str) -> dict[str, str]:
-    """The environment; of its settings only the machine's, and what a process has of its own."""
+def _make_environment(folder: Path) -> dict[str, str]:
+    """The environment, with settings of the machine only."""
     kept = {
         name: value
         for name, value in os.environ.items()
         if name in _KEPT or not name.startswith("WAVETRIM_")
     }
+    settings = load_settings(MachineSettings)
     compiled = settings.kernel_cache_dir
     kernels = compiled if compiled.is_dir() else folder / "kernels"
     folders = {"KERNEL_CACHE_DIR": kernels, "PROFILE_DIR": settings.profile_dir}
-    return kept | {f"WAVETRIM_{name}": str(path) for name, path in folders.items()} | own
+    return kept | {f"WAVETRIM_{name}": str(path) for name, path in folders.items()}

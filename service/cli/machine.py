@@ -45,12 +45,7 @@ class Machine:
     def open_executor(
         self, cache_dir: Path, devices: Sequence[DeviceInfo] | None = None
     ) -> "Executor":
-        """An executor of all GPUs, or of some.
-
-        Args:
-            cache_dir: Where it keeps what it compiles.
-            devices: The GPUs; None for all.
-        """
+        """An executor of all GPUs, or of some, which keeps in a folder what it compiles."""
         from wavetrim.scheduler.execution.executor import Executor  # it needs NumPy
 
         return Executor(
@@ -64,13 +59,7 @@ class Machine:
 def find_machine(*, profile_dir: Path | None = None, device: str | None = None) -> Machine:
     """This machine, for commands that need no service: none of a service's settings is read.
 
-    Args:
-        profile_dir: Where calibrations are; None for the setting's folder.
-        device: The device to plan for. With one, GPUs of the settings need not be here.
-
-    Raises:
-        CommandRefused: A setting is out of its limits; the message names it and its limit.
-        FieldError: A GPU that they list is not there.
+    If a device to plan for is named, GPUs of the settings need not be here.
     """
     settings = load_settings(MachineSettings, profile_dir=profile_dir)
     if device is None:
@@ -88,15 +77,7 @@ def count_threads(settings: MachineSettings) -> int:
 
 
 def load_settings(kind: Callable[..., _Read], **options: Any) -> _Read:
-    """The environment's settings, overridden by a command's options that are not None.
-
-    Args:
-        kind: `Settings` of a service, or `MachineSettings`.
-        options: The options, by the names of settings.
-
-    Raises:
-        CommandRefused: A setting is out of its limits; the message names it and its limit.
-    """
+    """The environment's `Settings` or `MachineSettings`, but for options that are not None."""
     from pydantic import ValidationError
 
     from wavetrim.service.machine_settings import list_refused
@@ -109,11 +90,7 @@ def load_settings(kind: Callable[..., _Read], **options: Any) -> _Read:
 
 
 def check_folder(option: str, folder: Path) -> None:
-    """Make a folder for what is to be measured, and make sure that files can be written into it.
-
-    Raises:
-        CommandRefused: They cannot.
-    """
+    """Make a folder for what is to be measured, and make sure that files can be written into it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):

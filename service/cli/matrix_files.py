@@ -19,13 +19,7 @@ from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, format_heade
 
 
 def open_matrix(path: Path) -> Operand:
-    """The matrix of a .npy file, by its header, which is read as strictly as in the service.
-
-    Raises:
-        FieldError: It is no regular file.
-        FieldProblem: It is not a .npy file of a matrix that can be multiplied.
-        OSError: It cannot be read.
-    """
+    """The matrix of a .npy file, by its header, which is read as strictly as in the service."""
     if not path.is_file():
         raise FieldError(str(path), describe_place(path), "a regular file, which can be mapped")
     with path.open("rb") as file:
@@ -53,11 +47,7 @@ def open_matrix(path: Path) -> Operand:
 
 
 def check_output(output: Path, operands: Mapping[str, Path]) -> None:
-    """Refuse an output file that must not or cannot be written.
-
-    Raises:
-        FieldError: It is the file of an operand, or not an ordinary file in an existing folder.
-    """
+    """Refuse an output file that must not or cannot be written."""
     if not output.resolve().parent.is_dir():
         raise FieldError("--output", str(output), "in a folder that exists")
     if not output.exists():
@@ -74,10 +64,6 @@ def write_matrix(output: Path, problem: GemmProblem, stack: int | None = None) -
     """A file into which the engine writes the product by mapping it.
 
     It gets the name `output` when the block succeeds; otherwise nothing is left.
-
-    Raises:
-        CommandFailed: There is no room for it.
-        OSError: It cannot be written.
     """
     m, n, dtype = problem.m, problem.n, problem.dtype
     header = format_header(m, n, dtype, stack=stack)

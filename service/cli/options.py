@@ -43,11 +43,7 @@ def existing(*names: str) -> Any:
 
 
 def read_path(text: str) -> Path:
-    """A path; an empty text would be the current folder.
-
-    Raises:
-        typer.BadParameter: It is empty.
-    """
+    """A path; an empty text would be the current folder."""
     if not text:
         raise typer.BadParameter("it is ''; it must be a path")
     return Path(text)
@@ -84,11 +80,7 @@ class SplitOptions:
     devices: str | None = None
 
     def read(self) -> PlanOptions:
-        """The options for the planner.
-
-        Raises:
-            PlanError: One is not valid for any product.
-        """
+        """The options for the planner."""
         if self.f != "auto" and not (self.f.isascii() and self.f.isdigit()):
             raise PlanError("f", self.f, '"auto" or a whole number of rows, 0…M')
         return PlanOptions(
@@ -122,11 +114,6 @@ class ProductOptions(SplitOptions):
 
         Args:
             c: C0, if it is given.
-
-        Raises:
-            PlanError: One is not valid for any product.
-            FieldError: A factor is infinite or NaN.
-            CommandRefused: C0 is needed, and not given.
         """
         plan = SplitOptions.read(self)
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):

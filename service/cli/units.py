@@ -27,11 +27,7 @@ def format_bytes(count: int) -> str:
 
 
 def read_size(field: str, text: str) -> int:
-    """A size such as "2GiB" in bytes.
-
-    Raises:
-        FieldError: It is none.
-    """
+    """A size such as "2GiB" in bytes."""
     from pydantic import ByteSize, TypeAdapter, ValidationError  # plans do without
 
     try:

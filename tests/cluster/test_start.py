@@ -60,6 +60,7 @@ def test_the_commands_say_that_the_token_is_missing(tmp_path, command):
     [
         ((), "either --head or --address"),
         (("--head", "--calibrate"), "the head computes nothing"),
+        (("--head", "--host", "203.0.113.9"), "--host is '203.0.113.9'; it must be an address of"),
         *((("--head", "--port", port), f"--port is {port}; it must be none of Ray's own")
           for port in (8265, 10001, 18379, 52365)),
         *((("--address", address), f"--address: it is '{address}'; it must be HOST:PORT")

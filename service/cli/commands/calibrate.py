@@ -97,16 +97,9 @@ def _time_product(executor: Executor, profile: MachineProfile, runs: Runs) -> No
 
 
 def check_steadiness(runs: Runs, notes: Console, *, had_profile: bool, force: bool) -> None:
-    """Print by how much runs of the same product differed, and refuse unreliable ones.
+    """Print by how much runs of the same product differed.
 
-    Args:
-        runs: The runs.
-        notes: Where it is printed.
-        had_profile: Whether there is an earlier profile.
-        force: Whether unreliable runs are accepted in place of it.
-
-    Raises:
-        CommandFailed: They differ too much, and there is an earlier profile.
+    Refuses unreliable ones in place of an earlier profile, unless that is forced.
     """
     spreads = {name: max(seconds) / min(seconds) - 1 for name, seconds in runs.items()}
     shown = ", ".join(f"{name} {spread:.0%}" for name, spread in spreads.items())

@@ -187,11 +187,7 @@ GROUPS: Final = {
 
 
 def read_numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
-    """Whole numbers from a list with commas, each once.
-
-    Raises:
-        FieldError: One is no whole number, or is too small.
-    """
+    """Whole numbers from a list with commas, each once."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() and int(word) >= least for word in words):
         raise FieldError(option, text, f"whole numbers of at least {least} with commas between")
@@ -201,13 +197,7 @@ def read_numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
 def _measure(
     name: str, out: Path, run: Callable[..., Report], *arguments: object, needs_gpu: bool = True
 ) -> None:
-    """Measure with a progress bar, if the results can be drawn and written: run(bench, *arguments).
-
-    Raises:
-        DeviceUnavailable: There is no GPU; the message says what is missing.
-        DrawingUnavailable: matplotlib is not installed.
-        CommandFailed: The folder cannot be written to, or a result was wrong.
-    """
+    """Call run(bench, *arguments) with a progress bar, if results can be drawn and written."""
     here = find_machine()
     device = pick_device(here.devices, here.settings.devices, needs_gpu=needs_gpu)
     require_drawing()
@@ -227,11 +217,7 @@ def _measure(
 
 
 def finish_report(report: Report, out: Path) -> None:
-    """Write the report's files into a folder, and print its tables.
-
-    Raises:
-        CommandFailed: A result was wrong.
-    """
+    """Write the report's files into a folder, and print its tables."""
     files = write_report(report, out)
     output = display.open_output()
     output.print(report.title, markup=False)

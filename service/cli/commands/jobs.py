@@ -162,11 +162,7 @@ def priority(
 
 
 def wait_for_job(job: Job, notes: Console) -> JobStatus:
-    """Wait with a progress bar until a job has succeeded, and show its plan and timings.
-
-    Raises:
-        JobUnsuccessful: It failed or was cancelled.
-    """
+    """Wait with a progress bar until a job has succeeded, and show its plan and timings."""
     try:
         with display.show_share(notes, "multiply") as move:
             ended = job.wait(progress=lambda job: move(job.progress, _tell_end(job)))

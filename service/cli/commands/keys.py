@@ -51,11 +51,7 @@ class QuotaOptions:
     max_bytes_in_flight: str | None = None
 
     def read(self) -> dict[str, int | None]:
-        """The quotas that are named; None removes one.
-
-        Raises:
-            FieldProblem: One is neither a number nor none.
-        """
+        """The quotas that are named; None removes one."""
         named = {name: text for name, text in asdict(self).items() if text is not None}
         return {name.removeprefix("max_"): _read_most(name, text) for name, text in named.items()}
 

@@ -1,6 +1,7 @@
 """`wavetrim node`: join this machine to a Ray cluster, to compute for a service elsewhere."""
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -62,6 +63,7 @@ def node(
         WAVETRIM_RAY_ADDRESS=10.0.0.1:6379 wavetrim serve      # the first machine
     """
     _check_address(address, port, head=head, calibrate=calibrate)
+    _check_host(host)
     store = None if store_bytes is None else read_size("--store-bytes", store_bytes)
     if find_spec("ray") is None:
         raise CommandFailed("Ray is not installed: pip install 'wavetrim[ray]'")
@@ -84,11 +86,7 @@ def node(
 
 
 def _check_address(address: str | None, port: int, *, head: bool, calibrate: bool) -> None:
-    """Make sure of the head's address, or of its port if this is the head.
-
-    Raises:
-        CommandRefused: They cannot be used; the message says why.
-    """
+    """Make sure of the head's address, or of its port if this is the head."""
     if (address is None) == (not head):
         raise CommandRefused("node takes either --head or --address HOST:PORT")
     if head and calibrate:
@@ -103,13 +101,20 @@ def _check_address(address: str | None, port: int, *, head: bool, calibrate: boo
         raise CommandRefused(f"--address: {error}") from error
 
 
+def _check_host(host: str) -> None:
+    """Make sure that this machine has its address: else Ray tries it for long, with a traceback."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, 0), family=family).close()
+    except OSError as error:
+        limit = "an address of this machine, under which the others reach it"
+        raise CommandRefused(f"--host is {host!r}; it must be {limit}") from error
+
+
 def _check_admission(address: str, environment: Mapping[str, str]) -> None:
     """Ask the head whether it takes this machine's token: of a refusal Ray has only a traceback.
 
     A head that does not answer is left to Ray, which waits for it.
-
-    Raises:
-        CommandRefused: It does not.
     """
     command = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
     try:

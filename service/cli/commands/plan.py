@@ -139,11 +139,7 @@ def draw_timeline(queues: Sequence[dict[str, Any]], *, width: int) -> Text:
     """Draw when each queue is at work: a line each, and one of seconds.
 
     A character is an interval of time, and its height the share of it in which the queue is busy.
-    So a gap shows where one queue waits for another.
-
-    Args:
-        queues: When each queue is at work, as `/v1/plan` describes it.
-        width: Characters a line may have.
+    So a gap shows where one queue waits for another. `/v1/plan` describes the queues.
     """
     several = len({queue["device"] for queue in queues} - {"cpu"}) > 1
     name = "{device} {queue}" if several else "{queue}"

@@ -124,11 +124,7 @@ def submit(
 
 
 def _name_product(a: str | None, b: str | None) -> list[tuple[str, _Names]]:
-    """The product of the command line, as a list of one.
-
-    Raises:
-        CommandRefused: An operand is missing.
-    """
+    """The product of the command line, as a list of one."""
     if a is None or b is None:
         missing = "A" if a is None else "B"
         raise CommandRefused(
@@ -138,11 +134,7 @@ def _name_product(a: str | None, b: str | None) -> list[tuple[str, _Names]]:
 
 
 def _read_list(file: Path, a: str | None) -> list[tuple[str, _Names]]:
-    """A product for each line that is not empty: where it is, for refusals, and its names.
-
-    Raises:
-        CommandRefused: A line has not two names, the list is empty or too long, or A is named, too.
-    """
+    """A product for each line that is not empty: where it is, for refusals, and its names."""
     if a is not None:
         raise CommandRefused("submit takes A and B, or --list FILE, not both")
     products = []
@@ -166,12 +158,7 @@ def _read_list(file: Path, a: str | None) -> list[tuple[str, _Names]]:
 def _find_operands(
     client: Client, products: Iterable[tuple[str, _Names]], asked: options.ProductOptions
 ) -> dict[str, Matrix | Path]:
-    """The operands by what they were named, stored or files, once those of each product fit.
-
-    Raises:
-        CommandRefused: One is neither a file nor what may be an id, or is a file but not of a
-            matrix; or those of a product do not fit together.
-    """
+    """The operands by what they were named, stored or files, once those of each product fit."""
     found: dict[str, Matrix | Path] = {}
     known: dict[str, Operand] = {}
     for where, names in products:
@@ -198,11 +185,7 @@ def _find_operand(client: Client, name: str, text: str) -> tuple[Operand, Matrix
 
 
 def _read_time(text: str) -> datetime:
-    """A time, local if it has no zone.
-
-    Raises:
-        FieldError: It is none.
-    """
+    """A time, local if it has no zone."""
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:

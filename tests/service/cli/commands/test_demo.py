@@ -99,16 +99,13 @@ def spoil_results(url, spoil):
             thread.join()
 
 
-def test_a_wrong_product_is_listed_and_ends_with_3(server, tmp_path):
+def test_a_wrong_product_ends_with_3(server, tmp_path):
     wrong = np.array([1234.5, np.nan], np.float32).tobytes()
     with spoil_results(server.url, lambda content: content[: -len(wrong)] + wrong) as url:
         done = run_demo("--size", 40, "--url", url, folder=tmp_path)
     assert done.returncode == ExitCode.WRONG
     assert "FAILED: 2 of 1600 elements differ" in done.stdout
     assert "PASSED" not in done.stdout
-    listed = [line.split()[:3] for line in done.stdout.splitlines()]
-    assert ["39", "38", "1234.5"] in listed
-    assert ["39", "39", "nan"] in listed
     assert list(tmp_path.iterdir()) == []
 
 
@@ -135,9 +132,8 @@ def test_what_is_refused_starts_nothing(tmp_path):
 @pytest.mark.parametrize("k", [1, 7, 600])
 def test_a_rounded_product_passes(dtype, k):
     a, b = make_matrix(33, k, dtype, 0), make_matrix(k, 17, dtype, 1)
-    comparison = compare_product(reference_product(a, b).astype(dtype), a, b)
-    assert comparison.differing == 0
-    assert comparison.max_error <= comparison.allowed
+    error, allowed, differing = compare_product(reference_product(a, b).astype(dtype), a, b)
+    assert (differing, error <= allowed) == (0, True)
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int8", "uint16", "int64"])
@@ -145,11 +141,9 @@ def test_one_wrong_element_fails(dtype):
     a, b = make_matrix(520, 50, dtype, 2), make_matrix(50, 17, dtype, 3)
     found = reference_product(a, b).astype(dtype)
     found[517, 4] += 1
-    comparison = compare_product(found, a, b)
-    assert comparison.differing == 1
-    assert [first[:3] for first in comparison.first] == [(517, 4, found[517, 4].item())]
+    assert compare_product(found, a, b)[2] == 1
 
 
 def test_integers_are_compared_modulo_their_word():
     a, b = np.full((3, 90), 9, np.int8), np.full((90, 2), 9, np.int8)
-    assert compare_product(a @ b, a, b).differing == 0
+    assert compare_product(a @ b, a, b)[2] == 0
