@@ -8,6 +8,7 @@ from typing import Final
 
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.lab.experiments.measurement import Measurement, measure_kernels, name_wrong
+from wavetrim.lab.experiments.operands import read_numbers
 from wavetrim.lab.experiments.reference import SQUARE_SIZES
 from wavetrim.lab.reports.bench import Bench, Hardware
 from wavetrim.lab.reports.plot import Line, Panel, Plot
@@ -21,23 +22,21 @@ KERNELS: Final = ("simple", "coalesced", "shared")
 _Measured = dict[tuple[int, int, str], Measurement]
 
 
-def run_experiment(bench: Bench, sizes: Sequence[int], widths: Sequence[int]) -> Report:
-    """Measure every kernel at every N and W.
+def run_experiment(
+    bench: Bench, *, sizes: str = "512,1024,2048,4096", w: str = "4,8,16,32"
+) -> Report:
+    """Compare the kernels simple, coalesced and shared on C[N,N] = A[N,W]·B[W,N]: Tables 1–9.
 
-    Args:
-        bench: The machine.
-        sizes: N.
-        widths: W; each kernel must have such a tile.
+    Options:
+        w (W,W,…): Widths of the tile.
 
-    Raises:
-        ProblemError: An N is below 1.
-        UnknownKernel: There is no such tile.
-        KernelsError: A kernel fails.
+    Example:
+        wavetrim reproduce compara-kernels --out figures
     """
     cases = [
-        (GemmProblem(n, n, w), [find_kernel(name, "float32", str(w)) for name in KERNELS])
-        for n in sizes
-        for w in widths
+        (GemmProblem(n, n, width), [find_kernel(name, "float32", str(width)) for name in KERNELS])
+        for n in read_numbers("--sizes", sizes)
+        for width in read_numbers("--w", w)
     ]
     return make_report(measure_kernels(bench, cases), bench.hardware)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from wavetrim.lab.experiments.operands import Matrix, draw_operands
+from wavetrim.lab.experiments.operands import Matrix, draw_operands, read_numbers
 from wavetrim.lab.experiments.reference import HYBRID_SIZE, HYBRID_WIDTH, TABLE_17, SplitSeconds
 from wavetrim.lab.reports.bench import Bench, Hardware
 from wavetrim.lab.reports.plot import Line, Panel, Plot
@@ -54,25 +54,25 @@ class Split:
 
 
 def run_experiment(
-    bench: Bench, problem: GemmProblem, w: int, rows: Sequence[int], kernel: str = "shared"
+    bench: Bench,
+    m: int = 2048,
+    n: int = 2048,
+    k: int = 2048,
+    *,
+    w: int = 4,
+    f: str = "0,4,8,16,24,32",
+    kernel: str = "shared",
 ) -> Report:
-    """Run the product with every F.
+    """Give the last F rows to the CPU: seconds of kernel, transfer, GPU and CPU: Table 17.
 
-    Args:
-        bench: The machine.
-        problem: The product.
-        w: Width of the kernel's tile.
-        rows: F, each 0…M.
-        kernel: Name in the catalog.
-
-    Raises:
-        PlanError: There is no such kernel or tile, or an F is outside 0…M.
-        ExecutionError: A device fails.
+    Example:
+        wavetrim reproduce hybrid-f --f 0,4,8,16,24,32 --out figures
     """
+    problem, rows = GemmProblem(m, n, k), read_numbers("--f", f, least=0)
     profile = find_profile(
         None, devices=[bench.device], directory=None, cpu_threads=bench.cpu_threads
     )
-    plans = [choose_plan(problem, profile, PlanOptions(kernel, str(w), f)) for f in rows]
+    plans = [choose_plan(problem, profile, PlanOptions(kernel, str(w), one)) for one in rows]
     operands = draw_operands(problem)
     executor = Executor(
         cache_dir=bench.cache_dir,

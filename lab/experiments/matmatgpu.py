@@ -37,11 +37,11 @@ _PADDING: Final = -3.0
 
 @dataclass(frozen=True, slots=True)
 class LeadingDimensions:
-    """Leading dimensions in elements; None for 16 more than the columns."""
+    """Leading dimensions in elements."""
 
-    lda: int | None = None
-    ldb: int | None = None
-    ldc: int | None = None
+    lda: int
+    ldb: int
+    ldc: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +72,27 @@ class KernelRuns:
         return float(statistics.median(getattr(run, f"{part}_seconds") for run in self.runs))
 
 
-def run_experiment(bench: Bench, problem: GemmProblem, strides: LeadingDimensions) -> Report:
-    """Run both kernels on the same operands.
+def run_experiment(
+    bench: Bench,
+    m: int = 2000,
+    n: int = 2100,
+    k: int = 1900,
+    *,
+    lda: int | None = None,
+    ldb: int | None = None,
+    ldc: int | None = None,
+) -> Report:
+    """Add A·B to C in float64 with leading dimensions, by both kernels; padding stays untouched.
 
-    Args:
-        bench: The machine.
-        problem: The product, in float64.
-        strides: Leading dimensions.
-
-    Raises:
-        FieldError: A leading dimension is smaller than the columns.
-        KernelsError: A kernel fails.
+    Example:
+        wavetrim reproduce matmatgpu 2000 2100 1900 --out figures
     """
+    problem = GemmProblem(m, n, k, "float64")
     a, b = draw_operands(problem)
-    a, _ = pad_matrix(a, strides.lda, "lda", fill=np.nan)
-    b, _ = pad_matrix(b, strides.ldb, "ldb", fill=np.nan)
+    a, _ = pad_matrix(a, lda, "lda", fill=np.nan)
+    b, _ = pad_matrix(b, ldb, "ldb", fill=np.nan)
     before = draw_matrix(problem.m, problem.n, problem.dtype, seed=3)
-    c, memory = pad_matrix(before, strides.ldc, "ldc", fill=_PADDING)
+    c, memory = pad_matrix(before, ldc, "ldc", fill=_PADDING)
     pipeline = GpuPipeline(
         bench.device.index, cache_dir=bench.cache_dir, gpu_memory_bytes=bench.gpu_memory_bytes
     )

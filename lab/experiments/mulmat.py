@@ -41,13 +41,15 @@ def count_blocks(problem: GemmProblem, w: int) -> BlockGrid:
     return BlockGrid(*(-(-size // w) for size in (problem.m, problem.n, problem.k)))
 
 
-def run_experiment(bench: Bench, problem: GemmProblem, w: int, kernel: str = "shared") -> Report:
-    """Compute the product with one kernel, time it and check it.
+def run_experiment(
+    bench: Bench, m: int = 224, n: int = 256, k: int = 192, *, w: int = 32, kernel: str = "shared"
+) -> Report:
+    """Multiply rectangular matrices, and show the grid: S x T blocks that take R steps each.
 
-    Raises:
-        UnknownKernel: There is no such kernel or tile.
-        KernelsError: The kernel fails.
+    Example:
+        wavetrim reproduce mulmat 224 256 192 --w 32 --out figures
     """
+    problem = GemmProblem(m, n, k)
     spec = find_kernel(kernel, problem.dtype, str(w))
     (measured,) = measure_kernels(bench, [(problem, [spec])])
     return make_report(measured, bench.hardware)

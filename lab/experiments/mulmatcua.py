@@ -5,6 +5,7 @@ from typing import Final
 
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.lab.experiments.measurement import Measurement, measure_kernels, name_wrong
+from wavetrim.lab.experiments.operands import read_numbers
 from wavetrim.lab.experiments.reference import SQUARE_SIZES, TABLE_10
 from wavetrim.lab.reports.bench import Bench, Hardware
 from wavetrim.lab.reports.plot import Line, Panel, Plot
@@ -23,23 +24,22 @@ Figures = Mapping[tuple[int, int], float]
 
 
 def run_experiment(
-    bench: Bench, sizes: Sequence[int], widths: Sequence[int], kernel: str = "shared"
+    bench: Bench,
+    *,
+    sizes: str = "512,1024,2048,4096",
+    w: str = "4,8,16,32",
+    kernel: str = "shared",
 ) -> Report:
-    """Measure one kernel at every N and W.
+    """Multiply square matrices with tiles of each width: Tables 10–16, times and GFLOP/s.
 
-    Args:
-        bench: The machine.
-        sizes: N, which is also M and K.
-        widths: W; the kernel must have such a tile.
-        kernel: Name in the catalog.
+    Options:
+        w (W,W,…): Widths of the tile.
 
-    Raises:
-        ProblemError: An N is below 1.
-        UnknownKernel: There is no such kernel or tile.
-        KernelsError: The kernel fails.
+    Example:
+        wavetrim reproduce mulmatcua --kernel simple --out figures
     """
-    specs = [find_kernel(kernel, "float32", str(w)) for w in widths]
-    cases = [(GemmProblem(n, n, n), specs) for n in sizes]
+    specs = [find_kernel(kernel, "float32", str(width)) for width in read_numbers("--w", w)]
+    cases = [(GemmProblem(n, n, n), specs) for n in read_numbers("--sizes", sizes)]
     return make_report(measure_kernels(bench, cases), bench.hardware)
 
 

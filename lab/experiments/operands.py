@@ -1,4 +1,4 @@
-"""Random operands."""
+"""Random operands, and lists of numbers."""
 
 from typing import Any
 
@@ -44,3 +44,15 @@ def pad_matrix(
     memory = np.full((rows, width), fill, matrix.dtype)
     memory[:, :columns] = matrix
     return memory[:, :columns], memory
+
+
+def read_numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
+    """Whole numbers from a list with commas, each once.
+
+    Raises:
+        FieldError: One is no whole number, or is too small.
+    """
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() and int(word) >= least for word in words):
+        raise FieldError(option, text, f"whole numbers of at least {least} with commas between")
+    return tuple(dict.fromkeys(map(int, words)))

@@ -60,13 +60,15 @@ def compare_norms(found: Matrix, expected: Matrix) -> NormCheck:
     return NormCheck(error, int(np.count_nonzero(wrong)), first)
 
 
-def run_experiment(bench: Bench, problem: GemmProblem, w: int, kernel: str = "shared") -> Report:
-    """Multiply random matrices on the GPU and, in float64, on the CPU, and compare.
+def run_experiment(
+    bench: Bench, m: int = 160, n: int = 256, k: int = 96, *, w: int = 32, kernel: str = "shared"
+) -> Report:
+    """Multiply random matrices and compare with the CPU's product: PASSED, or what differs.
 
-    Raises:
-        UnknownKernel: There is no such kernel or tile.
-        KernelsError: The kernel fails.
+    Example:
+        wavetrim reproduce sdk-multiply 160 256 96 --w 32 --out figures
     """
+    problem = GemmProblem(m, n, k)
     spec = find_kernel(kernel, problem.dtype, str(w))
     bench.tell(0.0, spec.label)
     a, b = draw_operands(problem)

@@ -5,12 +5,18 @@ Options:
     w: Width of the kernel's tile.
     kernel: A kernel of the catalog with W x W tiles.
     sizes (N,N,…): Values of N.
-    widths (W,W,…): Widths of the tile.
+    f (F,F,…): Rows of C that the CPU computes.
+    lda (COUNT; 16 more than the columns): Leading dimension of A, in elements.
+    ldb (COUNT; 16 more than the columns): Leading dimension of B.
+    ldc (COUNT; 16 more than the columns): Leading dimension of C.
 """
 
+import inspect
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from types import ModuleType
+from typing import Annotated, Any, Final
 
 import typer
 from rich.markup import escape
@@ -29,8 +35,6 @@ from wavetrim.lab.reports.bench import Bench, pick_device
 from wavetrim.lab.reports.plot import require_drawing
 from wavetrim.lab.reports.report import Report, write_report
 from wavetrim.lab.reports.table import Table as Figures
-from wavetrim.scheduler.errors import FieldError
-from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.cli import display
 from wavetrim.service.cli.exits import CommandFailed, ExitCode
 from wavetrim.service.cli.machine import check_folder, find_machine
@@ -38,9 +42,6 @@ from wavetrim.service.cli.machine import check_folder, find_machine
 _Out = Annotated[Path, typer.Option(file_okay=False)]
 _PROBE_OUT: Final = Path("wavetrim-probe")
 _OUT: Final = Path("wavetrim-reproduce")
-_W = Annotated[int, typer.Option(min=1)]
-_Widths = Annotated[str, typer.Option("--w")]
-_Stride = Annotated[int | None, typer.Option(min=1, show_default="16 more than the columns")]
 
 
 def probe(name: str | None = None, *, out: _Out = _PROBE_OUT) -> None:
@@ -73,131 +74,33 @@ def reproduce() -> None:
     """
 
 
-def compara(
-    *, sizes: str = "512,1024,2048,4096", widths: _Widths = "4,8,16,32", out: _Out = _OUT
-) -> None:
-    """Compare the kernels simple, coalesced and shared on C[N,N] = A[N,W]·B[W,N]: Tables 1–9.
+def _make_command(experiment: ModuleType) -> Callable[..., None]:
+    """An experiment's function as a command: without the machine, and with a folder for files."""
 
-    Example:
-        wavetrim reproduce compara-kernels --out figures
-    """
-    numbers = read_numbers("--sizes", sizes), read_numbers("--w", widths)
-    _measure(compara_kernels.NAME, out, compara_kernels.run_experiment, *numbers)
+    def command(out: Path, **given: Any) -> None:
+        _measure(experiment.NAME, out, partial(experiment.run_experiment, **given))
 
-
-def square(
-    *,
-    sizes: str = "512,1024,2048,4096",
-    widths: _Widths = "4,8,16,32",
-    kernel: str = "shared",
-    out: _Out = _OUT,
-) -> None:
-    """Multiply square matrices with tiles of each width: Tables 10–16, times and GFLOP/s.
-
-    Example:
-        wavetrim reproduce mulmatcua --kernel simple --out figures
-    """
-    numbers = read_numbers("--sizes", sizes), read_numbers("--w", widths)
-    _measure(mulmatcua.NAME, out, mulmatcua.run_experiment, *numbers, kernel)
-
-
-def rectangular(
-    m: int = 224,
-    n: int = 256,
-    k: int = 192,
-    *,
-    w: _W = 32,
-    kernel: str = "shared",
-    out: _Out = _OUT,
-) -> None:
-    """Multiply rectangular matrices, and show the grid: S x T blocks that take R steps each.
-
-    Example:
-        wavetrim reproduce mulmat 224 256 192 --w 32 --out figures
-    """
-    problem = GemmProblem(m, n, k)
-    _measure(mulmat.NAME, out, mulmat.run_experiment, problem, w, kernel)
-
-
-def hybrid(
-    m: int = 2048,
-    n: int = 2048,
-    k: int = 2048,
-    *,
-    w: _W = 4,
-    f: str = "0,4,8,16,24,32",
-    kernel: str = "shared",
-    out: _Out = _OUT,
-) -> None:
-    """Give the last F rows to the CPU: seconds of kernel, transfer, GPU and CPU: Table 17.
-
-    Options:
-        f (F,F,…): Rows of C that the CPU computes.
-
-    Example:
-        wavetrim reproduce hybrid-f --f 0,4,8,16,24,32 --out figures
-    """
-    problem, rows = GemmProblem(m, n, k), read_numbers("--f", f, least=0)
-    _measure(hybrid_f.NAME, out, hybrid_f.run_experiment, problem, w, rows, kernel)
-
-
-def padded(
-    m: int = 2000,
-    n: int = 2100,
-    k: int = 1900,
-    *,
-    lda: _Stride = None,
-    ldb: _Stride = None,
-    ldc: _Stride = None,
-    out: _Out = _OUT,
-) -> None:
-    """Add A·B to C in float64 with leading dimensions, by both kernels; padding stays untouched.
-
-    Example:
-        wavetrim reproduce matmatgpu 2000 2100 1900 --out figures
-    """
-    problem = GemmProblem(m, n, k, "float64")
-    strides = matmatgpu.LeadingDimensions(lda, ldb, ldc)
-    _measure(matmatgpu.NAME, out, matmatgpu.run_experiment, problem, strides)
-
-
-def checked(
-    m: int = 160, n: int = 256, k: int = 96, *, w: _W = 32, kernel: str = "shared", out: _Out = _OUT
-) -> None:
-    """Multiply random matrices and compare with the CPU's product: PASSED, or what differs.
-
-    Example:
-        wavetrim reproduce sdk-multiply 160 256 96 --w 32 --out figures
-    """
-    problem = GemmProblem(m, n, k)
-    _measure(sdk_multiply.NAME, out, sdk_multiply.run_experiment, problem, w, kernel)
+    command.__doc__ = experiment.run_experiment.__doc__
+    signature = inspect.signature(experiment.run_experiment)
+    _, *parameters = signature.parameters.values()
+    where = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, annotation=_Out, default=_OUT)
+    command.__signature__ = signature.replace(parameters=[*parameters, where])  # type: ignore[attr-defined]
+    return command
 
 
 GROUPS: Final = {
     "reproduce": {
-        compara_kernels.NAME: compara,
-        mulmatcua.NAME: square,
-        mulmat.NAME: rectangular,
-        hybrid_f.NAME: hybrid,
-        matmatgpu.NAME: padded,
-        sdk_multiply.NAME: checked,
+        one.NAME: _make_command(one)
+        for one in (compara_kernels, mulmatcua, mulmat, hybrid_f, matmatgpu, sdk_multiply)
     }
 }
 """The experiments, by name."""
 
 
-def read_numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
-    """Whole numbers from a list with commas, each once."""
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isascii() and word.isdigit() and int(word) >= least for word in words):
-        raise FieldError(option, text, f"whole numbers of at least {least} with commas between")
-    return tuple(dict.fromkeys(map(int, words)))
-
-
 def _measure(
-    name: str, out: Path, run: Callable[..., Report], *arguments: object, needs_gpu: bool = True
+    name: str, out: Path, run: Callable[[Bench], Report], *, needs_gpu: bool = True
 ) -> None:
-    """Call run(bench, *arguments) with a progress bar, if results can be drawn and written."""
+    """Measure with a progress bar, if results can be drawn and written."""
     here = find_machine()
     device = pick_device(here.devices, here.settings.devices, needs_gpu=needs_gpu)
     require_drawing()
@@ -212,7 +115,7 @@ def _measure(
             gpu_memory_bytes=here.settings.gpu_memory_bytes,
             tell=move,
         )
-        report = run(bench, *arguments)
+        report = run(bench)
     finish_report(report, out)
 
 

@@ -81,10 +81,7 @@ def test_the_cpu_is_measured_without_a_gpu(tmp_path, monkeypatch):
     "arguments",
     [
         ["no-such-experiment"],
-        ["mulmat", "0"],
-        ["mulmatcua", "--sizes", "512,"],
-        ["compara-kernels", "--w", "0"],
-        ["hybrid-f", "--f", "-1"],
+        ["mulmat", "many"],
         ["sdk-multiply", "--f", "1"],
     ],
 )
@@ -180,7 +177,14 @@ def test_the_gpu_and_the_cpu_take_the_rows_that_f_says(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("mulmat", "0"), "m is 0; it must be at least 1"),
         (("mulmat", "--w", "5"), "tile is '5'; it must be one of"),
+        (
+            ("mulmatcua", "--sizes", "512,"),
+            "--sizes is '512,'; it must be whole numbers of at least",
+        ),
+        (("compara-kernels", "--w", "0"), "--w is '0'; it must be whole numbers of at least 1"),
+        (("hybrid-f", "--f", "-1"), "--f is '-1'; it must be whole numbers of at least 0"),
         (("mulmatcua", "--kernel", "magic"), "kernel is 'magic'; it must be one of"),
         (("hybrid-f", "--f", "4096"), "f is 4096; it must be"),
         (("matmatgpu", "--lda", "1899"), "lda is 1899; it must be at least 1900, the columns"),
