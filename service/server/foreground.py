@@ -16,7 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from wavetrim.service.api.wire.connection import LINGERING_CONNECTIONS, WireProtocol
-from wavetrim.service.api.wire.refusal import CLOSED, HEAD_SECONDS, WireLimits
+from wavetrim.service.api.wire.refusal import CLOSED, WireLimits
 from wavetrim.service.parts import Parts
 from wavetrim.service.server.listening import Listeners
 from wavetrim.service.server.tls_server import TlsServer
@@ -146,7 +146,6 @@ class ForegroundServer(uvicorn.Server):
                 make_connection,
                 has_place=self._has_place,
                 on_refused=lambda: self._limits.note_refusal(CLOSED, "too many connections"),
-                seconds=HEAD_SECONDS,
             )
             self.servers.append(cast("asyncio.Server", server))
         elif tcp is not None:

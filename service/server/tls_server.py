@@ -13,6 +13,8 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
+from wavetrim.service.api.wire.refusal import HEAD_SECONDS
+
 logger = logging.getLogger(__name__)
 
 _PAUSE_SECONDS: Final = 0.1
@@ -30,7 +32,6 @@ class TlsServer:
         make_protocol: Makes a connection's protocol.
         has_place: Whether one more connection may be accepted, given how many shake hands.
         on_refused: Called for each connection without a place.
-        seconds: How long a handshake, and the end of TLS, may take.
     """
 
     def __init__(
@@ -41,14 +42,12 @@ class TlsServer:
         *,
         has_place: Callable[[int], bool],
         on_refused: Callable[[], None],
-        seconds: float,
     ) -> None:
         self._listener = listener
         self._tls = tls
         self._make_protocol = make_protocol
         self._has_place = has_place
         self._on_refused = on_refused
-        self._seconds = seconds
         self._shaking: set[asyncio.Task[None]] = set()
         listener.setblocking(False)
         self._accepting = asyncio.create_task(self._accept(), name="tls-accept")
@@ -88,8 +87,8 @@ class TlsServer:
                 self._make_protocol,
                 connection,
                 ssl=self._tls,
-                ssl_handshake_timeout=self._seconds,
-                ssl_shutdown_timeout=self._seconds,
+                ssl_handshake_timeout=HEAD_SECONDS,
+                ssl_shutdown_timeout=HEAD_SECONDS,
             )
         except (OSError, asyncio.CancelledError):
             # The client has left, is too slow, or speaks no TLS that we know.

@@ -87,32 +87,6 @@ def test_an_array_that_does_not_fit_is_refused_before_elements_arrive(connect, o
     assert len(content.ranges) == 1
 
 
-@pytest.mark.parametrize(
-    ("out", "message"),
-    [
-        (np.broadcast_to(0.0, (600, 1000)), "out is read-only"),
-        ([[1]], "out is 'list'; it must be a NumPy array"),
-    ],
-)
-def test_what_cannot_be_filled_is_refused_before_anything_is_asked_for(connect, out, message):
-    with pytest.raises(ValueError, match=message):
-        connect("http://127.0.0.1:1").get("x", out=out)
-
-
-@pytest.mark.parametrize("matrix", [None, 7, np.eye(2)])
-def test_what_names_no_matrix_is_refused_before_anything_is_asked_for(connect, tmp_path, matrix):
-    client = connect("http://127.0.0.1:1")
-    message = f"matrix is '{type(matrix).__name__}'; it must be a Matrix of the service or its id"
-    for call in (
-        client.get,
-        client.delete,
-        lambda matrix: client.download(matrix, tmp_path / "x.npy"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call(matrix)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_download_of_changed_content_starts_again(connect, tmp_path):
     content = Content(DATA, later_etag='"two"', broken_after=[3_000_000])
     with serve_script([content]) as url:

@@ -81,19 +81,6 @@ def test_the_digest_of_an_array_is_that_of_its_file(client):
     np.testing.assert_array_equal(client.get(client.put(array, digest=True)), array)
 
 
-@pytest.mark.parametrize(
-    ("array", "message"),
-    [
-        (np.zeros((1, 2, 2, 2)), "4 dimensions; it must have 2, or 3 as a stack"),
-        (np.zeros((2, 2), bool), "dtype is bool; it must be one of float16"),
-        ([["a", "b"]], "array is 'list of numpy.str_'; it must be an array of numbers"),
-    ],
-)
-def test_arrays_that_are_no_matrices_are_refused_before_they_are_sent(client, array, message):
-    with pytest.raises(ValueError, match=message):
-        client.put(array)
-
-
 def test_a_file_that_is_no_matrix_is_refused(client, tmp_path):
     (tmp_path / "text.npy").write_text("not a matrix")
     with pytest.raises(ServiceRefused) as refused:
