@@ -34,15 +34,9 @@ def count_flops(shape: Shape) -> int:
     return 2 * m * n * k
 
 
-def count_bytes(shape: Shape, dtype: str) -> int:
-    """Bytes of A, B and C together."""
-    m, n, k = shape
-    return (m * k + k * n + m * n) * np.dtype(dtype).itemsize
-
-
 @dataclass(frozen=True, slots=True)
-class ProductRow:
-    """The first figures of every row about a product.
+class Product:
+    """A product, and the first figures of every row about one.
 
     Attributes:
         m: Rows of C.
@@ -65,3 +59,14 @@ class ProductRow:
     def is_cube(self) -> bool:
         """Whether M = N = K."""
         return self.m == self.n == self.k
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of A, B and C together."""
+        m, n, k = self.shape
+        return (m * k + k * n + m * n) * np.dtype(self.dtype).itemsize
+
+    @property
+    def name(self) -> str:
+        """Its name in the log and in the list of what was left out: "4096³ float32"."""
+        return f"{name_shape(self.shape)} {self.dtype}"

@@ -1,7 +1,7 @@
 """Products in host memory against other libraries, and sweeps of F: `python -m benchmarks.host`.
 
 `products` lists them, and `conditions` what else the machine does. A `contest` starts processes
-that measure: in each of their `rounds`, each of the `baselines` multiplies each product once;
-`limit` is the least time of the GPUs alone. `sweeps` go through products, and `sweep` varies F at
-one. `tables` and `plots` show the `results` in docs/performance.md, `gains` in the README.
+that measure: in each of their `rounds`, each of the `baselines` multiplies each product once.
+`sweeps` go through products, and `sweep` varies F at one. `tables` and `plots` show the `results`
+in docs/performance.md, `gains` in the README.
 """

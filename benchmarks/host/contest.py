@@ -14,8 +14,9 @@ from typing import Any
 
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.results import Record
+from benchmarks.common.shapes import Product, Shape
 from benchmarks.host.conditions import CannotMake, Condition, make_half_group
-from benchmarks.host.products import NAMED, RANDOM_PRODUCTS, Product, draw_timely
+from benchmarks.host.products import NAMED, RANDOM_PRODUCTS, draw_timely
 from benchmarks.host.results import HostResults, HostRow, merge_runs
 from benchmarks.host.rounds import Order
 from benchmarks.host.tables import render_times
@@ -74,7 +75,7 @@ def _measure(arguments: argparse.Namespace, record: Record, until: float) -> Non
                 record.failed += answer["wrong"]
                 for name, why in answer["left_out"].items():
                     record.leave_out(name, why)
-                products = [one for one in products if str(one) not in answer["left_out"]]
+                products = [one for one in products if one.name not in answer["left_out"]]
                 record.rows = merge_runs(rows)
                 record.write()
                 print(f"run {run + 1}, {', '.join(conditions)}: done", flush=True)
@@ -128,6 +129,7 @@ def _start(order: Order, prefix: Sequence[str]) -> Any:
 def list_products(arguments: argparse.Namespace, cores: int, gpus: int) -> list[Product]:
     """What is measured."""
     if arguments.shapes:
-        return [Product(shape, "float32") for shape in arguments.shapes]
+        shapes: Sequence[Shape] = arguments.shapes
+        return [Product(*shape, "float32") for shape in shapes]
     drawn = draw_timely(arguments.seed, RANDOM_PRODUCTS, cores=cores, has_gpu=gpus > 0)
     return [*NAMED, *drawn]

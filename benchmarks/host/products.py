@@ -6,44 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.common.shapes import DTYPES, Shape, count_bytes, count_flops, make_cube, name_shape
+from benchmarks.common.shapes import DTYPES, Product, Shape, count_flops, make_cube
 from benchmarks.host.conditions import Condition
 from wavetrim.scheduler.problem import Memory
 
-
-@dataclass(frozen=True, slots=True)
-class Product:
-    """A product that is measured from every kind of host memory.
-
-    Attributes:
-        shape: M, N, K.
-        dtype: Element type.
-    """
-
-    shape: Shape
-    dtype: str
-
-    def __str__(self) -> str:
-        """Its name in the log and in the list of what was left out: "4096³ float32"."""
-        return f"{name_shape(self.shape)} {self.dtype}"
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of A, B and C together."""
-        return count_bytes(self.shape, self.dtype)
-
-
 NAMED: Final = (
-    Product((1682, 63, 4087), "float64"),
-    Product((2000, 2000, 2000), "float32"),
-    Product((22033, 104, 1641), "float32"),
-    Product((4096, 4096, 4096), "float32"),
-    Product((29937, 2388, 60), "float32"),
-    Product((64, 64, 64), "float32"),
-    Product((1024, 1024, 1024), "float32"),
-    Product((8192, 8192, 8192), "float32"),
-    Product((16384, 16384, 256), "float32"),
-    Product((100_003, 64, 64), "float32"),
+    Product(1682, 63, 4087, "float64"),
+    Product(2000, 2000, 2000, "float32"),
+    Product(22033, 104, 1641, "float32"),
+    Product(4096, 4096, 4096, "float32"),
+    Product(29937, 2388, 60, "float32"),
+    Product(64, 64, 64, "float32"),
+    Product(1024, 1024, 1024, "float32"),
+    Product(8192, 8192, 8192, "float32"),
+    Product(16384, 16384, 256, "float32"),
+    Product(100_003, 64, 64, "float32"),
 )
 """Five that were once up to 400 times slower on a busy machine, squares, and two that the link
 bounds."""
@@ -90,22 +67,22 @@ SWEPT_SHAPES: Final[tuple[Shape, ...]] = (
 )
 """Squares, and flat, tall and odd products, some with a last wave far from full."""
 
-SHORT_PRODUCTS: Final[tuple[tuple[Shape, str], ...]] = (
-    ((65536, 512, 128), "float32"),
-    ((131072, 256, 64), "float32"),
-    ((250_000, 128, 128), "float32"),
-    ((12000, 12000, 100), "float32"),
-    ((16384, 16384, 256), "float32"),
-    ((29937, 2388, 60), "float32"),
-    ((33105, 567, 2), "float32"),
-    ((20000, 4000, 32), "float32"),
-    ((4096, 16384, 128), "float32"),
-    ((6000, 6000, 150), "float32"),
-    ((20845, 2933, 39), "float64"),
-    ((100_003, 64, 64), "float64"),
-    ((1061, 9087, 211), "float64"),
-    ((8000, 8000, 64), "float64"),
-    ((50000, 1000, 100), "float64"),
+SHORT_PRODUCTS: Final = (
+    Product(65536, 512, 128, "float32"),
+    Product(131072, 256, 64, "float32"),
+    Product(250_000, 128, 128, "float32"),
+    Product(12000, 12000, 100, "float32"),
+    Product(16384, 16384, 256, "float32"),
+    Product(29937, 2388, 60, "float32"),
+    Product(33105, 567, 2, "float32"),
+    Product(20000, 4000, 32, "float32"),
+    Product(4096, 16384, 128, "float32"),
+    Product(6000, 6000, 150, "float32"),
+    Product(20845, 2933, 39, "float64"),
+    Product(100_003, 64, 64, "float64"),
+    Product(1061, 9087, 211, "float64"),
+    Product(8000, 8000, 64, "float64"),
+    Product(50000, 1000, 100, "float64"),
 )
 """Products of a short K, which the link bounds: from page-locked memory most are split."""
 
@@ -132,7 +109,7 @@ def draw_products(seed: str, count: int) -> list[Product]:
         m, n, k = (
             round(math.exp(generator.uniform(0.0, math.log(LARGEST_SIZE)))) for _ in range(3)
         )
-        product = Product((m, n, k), generator.choice(DTYPES))
+        product = Product(m, n, k, generator.choice(DTYPES))
         if product.size_bytes <= MOST_BYTES:
             products.append(product)
     return products
@@ -171,12 +148,12 @@ class Swept:
 
     def __str__(self) -> str:
         where = "all" if self.sms is None else self.sms
-        return f"F at {self.product} {self.memory} {self.condition}, {where} multiprocessors"
+        return f"F at {self.product.name} {self.memory} {self.condition}, {where} multiprocessors"
 
 
 def list_sweeps(shapes: Sequence[Shape], drawn: Sequence[Product]) -> list[Swept]:
     """The sweeps from pageable memory, by importance."""
-    suite = [Product(shape, dtype) for shape in shapes for dtype in DTYPES]
+    suite = [Product(*shape, dtype) for shape in shapes for dtype in DTYPES]
     whole = [Swept(product) for product in (*suite, *drawn)]
     few = [Swept(product, FEW_SMS) for product in suite if product.shape in SQUARES_HELD]
     held = [Swept(product, sms) for sms in HELD_SMS for product in suite]

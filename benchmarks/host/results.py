@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.common.results import Results, read_document, read_rows
-from benchmarks.common.shapes import ProductRow, name_shape
+from benchmarks.common.shapes import Product
 from benchmarks.host.baselines import OTHERS, OURS
 from benchmarks.host.conditions import Condition
 from wavetrim.scheduler.problem import Memory
@@ -20,7 +20,7 @@ MEMORY_NAMES: Final[Mapping[Memory, str]] = {"pageable": "pageable", "pinned": "
 
 
 @dataclass(frozen=True, slots=True)
-class HostRow(ProductRow):
+class HostRow(Product):
     """One baseline at one product in one condition.
 
     Attributes:
@@ -55,7 +55,7 @@ class HostRow(ProductRow):
         return None if self.limit_seconds is None else self.limit_seconds / self.seconds
 
     def __str__(self) -> str:
-        return f"{name_shape(self.shape)} {self.dtype} {self.memory} {self.condition}"
+        return f"{self.name} {self.memory} {self.condition}"
 
 
 def merge_runs(rows: Iterable[HostRow]) -> list[HostRow]:
@@ -120,7 +120,7 @@ def list_contests(rows: Iterable[HostRow]) -> list[Contest]:
 
 
 @dataclass(frozen=True, slots=True)
-class SweepRow(ProductRow):
+class SweepRow(Product):
     """The model's F against the best one that was found.
 
     Attributes:

@@ -13,18 +13,22 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
 import numpy as np
 
 from benchmarks.common.freivalds import FreivaldsCheck
 from benchmarks.common.operands import Operands, draw_operands, pin_operands, poison
+from benchmarks.common.shapes import Product
 from benchmarks.host.baselines import NUMPY, Baseline, list_baselines
 from benchmarks.host.conditions import Condition, burn_cores, end_with_parent
-from benchmarks.host.limit import Limit
-from benchmarks.host.products import Product
 from benchmarks.host.results import HostRow
 from wavetrim.cpu.threads import usable_cores
+from wavetrim.kernels.catalog import find_kernel
+from wavetrim.kernels.timing.joint_rates import measure_joint_rates
+from wavetrim.kernels.timing.seconds import DeviceProduct
 
 LONGEST_CPU_SECONDS: Final = 1.0
 """Without a GPU, products that take NumPy longer, the first time, are left out."""
@@ -45,6 +49,11 @@ PAUSE_SECONDS: Final = 0.12
 WAKE_SIDE: Final = 2048
 WAKE_SECONDS: Final = 0.03
 """M = N = K, and seconds, of the products that raise the clocks of an idle GPU."""
+
+_LINK_BYTES: Final = 2**29
+_LINK_TURNS: Final = 9
+_LAUNCHES: Final = 5
+"""Bytes and turns for the rate of the links, and launches of cuBLAS; chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +130,7 @@ class Rounds:
         self._before = np.ones((3, BEFORE_SIDE, BEFORE_SIDE), np.float32)
         self.wrong: list[str] = []
         self.left_out: dict[str, str] = {}
-        self._pairs = [pair for one in order.products for pair in self._open(one)]
+        self._pairs = [pair for one in order.products for pair in self._open(Product(*one))]
 
     def measure(self) -> Iterator[HostRow]:
         """The rows of all conditions."""
@@ -136,11 +145,9 @@ class Rounds:
             for pair in self._pairs:
                 yield pair.make_row(condition)
 
-    def _open(self, product: Sequence[Any]) -> Iterator[Pair]:
+    def _open(self, product: Product) -> Iterator[Pair]:
         """Draw a product's operands, and let each baseline multiply them for the first time."""
-        m, n, k, dtype = product
-        name = str(Product((m, n, k), dtype))
-        drawn = draw_operands((m, n, k), dtype)
+        drawn = draw_operands(product.shape, product.dtype)
         check = FreivaldsCheck(drawn) if self._order.checks else None
         limit_seconds = self._limit.find_seconds(drawn) if self._limit else None
         for operands in (drawn, pin_operands(drawn)) if self._order.gpus else (drawn,):
@@ -151,10 +158,10 @@ class Rounds:
                 pair = Pair(baseline, operands, limit_seconds)
                 poison(operands.c)
                 pair.take_turn()
-                if baseline.name == NUMPY and self._leaves_out(name, pair.seconds[0]):
+                if baseline.name == NUMPY and self._leaves_out(product.name, pair.seconds[0]):
                     return
                 if check is not None and not check.find_error(operands.c) <= 1:
-                    self.wrong.append(f"{baseline.name} at {name} {operands.memory}")
+                    self.wrong.append(f"{baseline.name} at {product.name} {operands.memory}")
                 yield pair
 
     def _leaves_out(self, name: str, numpy_seconds: float) -> bool:
@@ -215,6 +222,39 @@ class Rounds:
         time.sleep(PAUSE_SECONDS)
         for device in range(self._order.gpus):
             wake_gpu(device)
+
+
+class Limit:
+    """The least times of the first GPUs alone; their links are measured once.
+
+    Args:
+        gpus: How many.
+    """
+
+    def __init__(self, gpus: int) -> None:
+        self._gpus = gpus
+        self._rates = measure_joint_rates(range(gpus), _LINK_BYTES, _LINK_TURNS)
+
+    def find_seconds(self, operands: Operands) -> float:
+        """The longest of cuBLAS with operands on the GPU, copying in and copying out.
+
+        Each operand crosses the links once, from page-locked memory.
+        """
+        in_seconds = (operands.a.nbytes + operands.b.nbytes) / self._rates.in_bytes_per_second
+        out_seconds = operands.c.nbytes / self._rates.out_bytes_per_second
+        return max(measure_compute(operands) / self._gpus, in_seconds, out_seconds)
+
+
+def measure_compute(operands: Operands) -> float:
+    """Median seconds of cuBLAS at a product, its operands on the first GPU."""
+    import cupy
+
+    with TemporaryDirectory(prefix="wavetrim-") as folder:
+        product = DeviceProduct(operands.a, operands.b, device_index=0, cache_dir=Path(folder))
+        seconds = product.time_launches(find_kernel("cublas", operands.dtype), _LAUNCHES)
+    del product
+    cupy.get_default_memory_pool().free_all_blocks()
+    return statistics.median(seconds)
 
 
 def wake_gpu(device: int) -> None:

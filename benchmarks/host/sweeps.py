@@ -12,14 +12,13 @@ import numpy as np
 from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.operands import draw_operands, pin_operands
 from benchmarks.common.results import Record
-from benchmarks.common.shapes import DTYPES, Shape, name_shape
+from benchmarks.common.shapes import DTYPES, Product, Shape
 from benchmarks.common.turns import Step, take_steps
 from benchmarks.host.products import (
     RANDOM_SHARED,
     RANDOM_SWEEPS,
     SHORT_PRODUCTS,
     SWEPT_SHAPES,
-    Product,
     Swept,
     draw_products,
     draw_timely,
@@ -31,7 +30,7 @@ from benchmarks.host.rounds import BEFORE_SIDE, PAUSE_SECONDS
 from benchmarks.host.sweep import Sweep, estimate_sweep_seconds
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.device import list_devices
-from wavetrim.scheduler.calibration.calibrate import calibrate, calibrate_gpus
+from wavetrim.scheduler.calibration.calibrate import calibrate_gpus
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
@@ -54,7 +53,11 @@ def run_sweeps(arguments: argparse.Namespace, memory: Memory) -> None:
         TemporaryDirectory(prefix="wavetrim-") as folder,
         Executor(cache_dir=Path(folder), devices=devices) as executor,
     ):
-        profile = measure_profile(executor, Path(folder))
+        profile = calibrate_gpus(
+            lambda some: Executor(cache_dir=Path(folder), devices=some),
+            devices,
+            cache_dir=Path(folder),
+        )
         document = {"gpus": len(devices), "seed": arguments.seed, "profile": dump_profile(profile)}
         record = Record(out, environment | document)
         measure_sweeps(executor, profile, _list_swept(arguments, memory), record, until)
@@ -68,21 +71,9 @@ def _list_swept(arguments: argparse.Namespace, memory: Memory) -> list[Swept]:
         drawn = [] if shapes else draw_products(arguments.seed, RANDOM_SWEEPS)
         return list_sweeps(shapes or SWEPT_SHAPES, drawn)
     if shapes:
-        return list_pinned_sweeps([Product(shape, dtype) for shape in shapes for dtype in DTYPES])
-    short = [Product(shape, dtype) for shape, dtype in SHORT_PRODUCTS]
+        return list_pinned_sweeps([Product(*shape, dtype) for shape in shapes for dtype in DTYPES])
     drawn = draw_timely(arguments.seed, RANDOM_SHARED, cores=usable_cores(), has_gpu=True)
-    return list_pinned_sweeps([*short, *drawn])
-
-
-def measure_profile(executor: Executor, cache_dir: Path) -> MachineProfile:
-    """The machine's profile, measured now."""
-    if len(executor.devices) > 1:
-        return calibrate_gpus(
-            lambda devices: Executor(cache_dir=cache_dir, devices=devices),
-            executor.devices,
-            cache_dir=cache_dir,
-        )
-    return calibrate(executor, cache_dir=cache_dir)
+    return list_pinned_sweeps([*SHORT_PRODUCTS, *drawn])
 
 
 def measure_sweeps(
@@ -124,7 +115,7 @@ def describe_sweep(row: SweepRow) -> str:
     """A line about a sweep."""
     predicted, measured = row.predicted_seconds["total"], row.measured_seconds["total"]
     return (
-        f"F at {name_shape(row.shape)} {row.dtype} {row.sms} {row.condition}: {row.f}, "
+        f"F at {row.name} {row.sms} {row.condition}: {row.f}, "
         f"best {row.best_f}, regret {row.regret:.3f}; predicted {predicted * 1e3:.3f} ms, "
         f"measured {measured * 1e3:.3f} ms, {len(row.curve)} points"
     )

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.common.results import Results, ResultsError, read_results
-from benchmarks.common.shapes import ProductRow, Shape, count_flops
+from benchmarks.common.shapes import Product, Shape, count_flops
 from wavetrim.kernels.spec import KernelSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Row(ProductRow):
+class Row(Product):
     """One kernel at one product.
 
     Attributes:

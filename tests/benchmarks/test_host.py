@@ -6,8 +6,8 @@ from benchmarks.common.freivalds import FreivaldsCheck
 from benchmarks.common.operands import draw_operands, pin_operands, poison
 from benchmarks.common.shapes import DTYPES
 from benchmarks.host.baselines import OURS, list_baselines
-from benchmarks.host.limit import Limit
 from benchmarks.host.results import read_contests
+from benchmarks.host.rounds import Limit
 from benchmarks.host.sweep import Sweep
 from benchmarks.host.tables import render_regret, render_times
 from tests.processes import run_benchmark
