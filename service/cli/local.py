@@ -145,14 +145,11 @@ class _Started:
 
     def kill(self) -> None:
         """Kill it with all processes that it has started, also those outside its group."""
-        parents: dict[int, int] = {}
-        for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                status = (folder / "stat").read_text()
-                parents[int(folder.name)] = int(status.rpartition(")")[2].split()[1])
         tree = [self._process.pid]
         for pid in tree:
-            tree += [child for child, parent in parents.items() if parent == pid]
+            with contextlib.suppress(OSError):  # it has ended
+                for thread in Path(f"/proc/{pid}/task").iterdir():
+                    tree += map(int, (thread / "children").read_text().split())
         for pid in tree:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

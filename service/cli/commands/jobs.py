@@ -164,8 +164,7 @@ def priority(
 def wait_for_job(job: Job, notes: Console) -> JobStatus:
     """Wait with a progress bar until a job has succeeded, and show its plan and timings."""
     try:
-        with display.show_share(notes, "multiply") as move:
-            ended = job.wait(progress=lambda job: move(job.progress, _tell_end(job)))
+        ended = job.wait(progress=True)
     except KeyboardInterrupt:
         notes.print(f"the job goes on; `wavetrim status {job.id}` shows it", markup=False)
         raise
