@@ -7,10 +7,9 @@
 
 In the order of the data's way:
 
-- `client` joins the calls of `products`, `jobs` and `stored` to one class. `async_client` runs the
-  same calls in threads.
-- `products` multiplies in one call, in shared memory (`leases`) if the service is on this host;
-  `jobs` posts products for later. `options` says how a product is computed.
+- `client` multiplies in one call, in shared memory (`leases`) if the service is on this host. Its
+  bases are `jobs`, which posts products for later, and `stored`, the matrices that stay.
+  `async_client` runs the same calls in threads. `options` says how a product is computed.
 - `arrays` reads what a caller gives, `npy` says how it is sent, `downloads` receives it; `wire/`
   carries it, and repeats a request that may be repeated.
 - `records`, `job` and `errors` are what comes back.
