@@ -5,5 +5,5 @@ service over sockets, `jobs/` its jobs; `verify` counts the wrong products that 
 `faults` what faults destroy. `figures` writes all results into the pages; `settings` is the table
 of settings.
 
-Arguments called `until` are values of time.perf_counter().
+Arguments called `until` are values of time.perf_counter(). An error ends a run, with its message.
 """

@@ -8,4 +8,5 @@
   whose sources are in `cuda/`.
 
 The last two make tables and plots (`reports/`), with the reference's figures next to their own.
+Every error ends the command, with its message.
 """

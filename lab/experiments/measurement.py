@@ -75,9 +75,6 @@ def measure_kernels(
     Args:
         bench: The machine.
         cases: Products, each with its kernels.
-
-    Raises:
-        KernelsError: A kernel does not compile, or fails.
     """
     steps = sum(len(specs) for _, specs in cases)
     measured: list[Measurement] = []

@@ -33,9 +33,6 @@ def pad_matrix(
         leading_dimension: Leading dimension in elements; None for 16 more than the columns.
         name: Name of the leading dimension, for the error.
         fill: Value of the padding.
-
-    Raises:
-        FieldError: The leading dimension is smaller than the columns.
     """
     rows, columns = matrix.shape
     width = columns + 16 if leading_dimension is None else leading_dimension
@@ -47,11 +44,7 @@ def pad_matrix(
 
 
 def read_numbers(option: str, text: str, *, least: int = 1) -> tuple[int, ...]:
-    """Whole numbers from a list with commas, each once.
-
-    Raises:
-        FieldError: One is no whole number, or is too small.
-    """
+    """Whole numbers from a list with commas, each once."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() and int(word) >= least for word in words):
         raise FieldError(option, text, f"whole numbers of at least {least} with commas between")

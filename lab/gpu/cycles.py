@@ -37,10 +37,6 @@ def measure_banks(
     Returns:
         Readings "stride" for group 1 and "multicast" for larger groups; their step is the stride,
         or the number of different words.
-
-    Raises:
-        CompilationFailed: The kernel does not compile for the GPU.
-        DeviceFailure: A CUDA error.
     """
     readings = []
     with watch.use_device():

@@ -42,10 +42,6 @@ def measure_strided_copies(
         elements: Number of copied elements, for every stride.
         strides: Strides, at least 1; `elements · stride` elements are allocated twice.
         launches: Timed launches of each stride.
-
-    Raises:
-        DeviceFailure: The GPU has too little memory for the largest stride.
-        CompilationFailed: The kernel does not compile for it.
     """
     with watch.use_device():
         (copy,) = watch.load(STRIDED_COPY)

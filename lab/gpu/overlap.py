@@ -94,9 +94,6 @@ def measure_overlap(
         chunks: Number of chunks.
         streams: Numbers of streams.
         runs: Timed runs of each, after one warm-up.
-
-    Raises:
-        DeviceFailure: A CUDA error, or not enough memory.
     """
     with (
         watch.use_device(),

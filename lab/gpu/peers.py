@@ -44,10 +44,6 @@ def measure_peers(
         Readings "staged" (through pinned memory, in and out overlapping) and "copied" (CUDA's copy
         between GPUs). With peer access also "read by a kernel" (on the receiving GPU). Directions
         are "0 → 1", "1 → 0" and "both".
-
-    Raises:
-        DeviceFailure: A CUDA error, or not enough memory.
-        CompilationFailed: The kernel does not compile for one of the GPUs.
     """
     direct = can_access_peer(first, second)
     readings = []

@@ -60,9 +60,6 @@ def measure_row_copies(
         size_bytes: Bytes of each copy; a multiple of every row.
         row_bytes: Lengths of a row in bytes.
         runs: Timed runs of each, after one warm-up.
-
-    Raises:
-        DeviceFailure: A CUDA error, or not enough memory.
     """
     readings = []
     with watch.use_device():

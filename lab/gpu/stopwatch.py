@@ -39,22 +39,14 @@ class Stopwatch:
 
     @contextlib.contextmanager
     def use_device(self) -> Iterator[None]:
-        """Make the GPU current; CUDA errors become `DeviceFailure`.
-
-        Raises:
-            DeviceFailure: A CUDA error, or not enough memory.
-        """
+        """Make the GPU current; CUDA errors become `DeviceFailure`."""
         import cupy
 
         with translate_failures(), cupy.cuda.Device(self.device_index):
             yield
 
     def load(self, spec: ProbeSpec) -> tuple[Any, ...]:
-        """The functions of a probe, in the order of its entries. The device must be current.
-
-        Raises:
-            CompilationFailed: The probe does not compile for this GPU.
-        """
+        """The functions of a probe, in the order of its entries. The device must be current."""
         return load_functions(spec, self._cache_dir)
 
     def time_launches(self, launch: Callable[[], object], launches: int) -> tuple[float, ...]:

@@ -60,11 +60,7 @@ PROBES: Final = (
 
 
 def find_probe(name: str) -> Probe:
-    """The probe of that name.
-
-    Raises:
-        FieldError: There is no such probe.
-    """
+    """The probe of that name."""
     for probe in PROBES:
         if probe.name == name:
             return probe

@@ -74,11 +74,7 @@ class CopyProbe:
     logarithmic: bool = True
 
     def run(self, bench: Bench) -> Report:
-        """Measure all steps.
-
-        Raises:
-            KernelsError: A kernel fails.
-        """
+        """Measure all steps."""
         watch = Stopwatch(bench.device.index, bench.cache_dir)
         return self.make_report(self.measure(bench, watch), bench.hardware)
 

@@ -29,11 +29,7 @@ _BANKS: Final = 32
 
 
 def run_banks(bench: Bench) -> Report:
-    """Measure strides (0 is a broadcast) and multicasts to groups of lanes.
-
-    Raises:
-        KernelsError: The kernel fails.
-    """
+    """Measure strides (0 is a broadcast) and multicasts to groups of lanes."""
     bench.tell(0.0, "strides and groups")
     watch = Stopwatch(bench.device.index, bench.cache_dir)
     cases = [*((stride, 1) for stride in STRIDES), *((1, group) for group in GROUPS)]
@@ -81,11 +77,7 @@ def report_banks(readings: Sequence[CycleReading], hardware: Hardware) -> Report
 
 
 def run_constants(bench: Bench) -> Report:
-    """Measure reads by the number of different words in a warp.
-
-    Raises:
-        KernelsError: The kernel fails.
-    """
+    """Measure reads by the number of different words in a warp."""
     bench.tell(0.0, "constant and read-only")
     watch = Stopwatch(bench.device.index, bench.cache_dir)
     return report_constants(measure_tables(watch, DISTINCT, LAUNCHES), bench.hardware)

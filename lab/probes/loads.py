@@ -42,11 +42,7 @@ class Sweep:
 
 
 def run_probe(bench: Bench, elements: int = COPY_ELEMENTS) -> Report:
-    """Measure the three sweeps.
-
-    Raises:
-        KernelsError: A kernel fails.
-    """
+    """Measure the three sweeps."""
     watch = Stopwatch(bench.device.index, bench.cache_dir)
     sweeps = []
     for done, (varied, values) in enumerate(SWEEPS.items()):

@@ -33,11 +33,7 @@ COUNTS: Final = (1, 2, 4, 8, 16, 32)
 
 
 def run_overlap(bench: Bench) -> Report:
-    """Measure each number of streams.
-
-    Raises:
-        KernelsError: There is not enough memory, or a kernel or a copy fails.
-    """
+    """Measure each number of streams."""
     bench.tell(0.0, f"{format_size(SIZE_BYTES)} in {CHUNKS} chunks")
     watch = Stopwatch(bench.device.index, bench.cache_dir)
     return report_overlap(measure_overlap(watch, SIZE_BYTES, CHUNKS, STREAMS, RUNS), bench.hardware)
@@ -106,11 +102,7 @@ def _show(parts: tuple[tuple[str, float], ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def run_launches(bench: Bench) -> Report:
-    """Measure each number of kernels.
-
-    Raises:
-        KernelsError: The kernel fails.
-    """
+    """Measure each number of kernels."""
     bench.tell(0.0, f"{', '.join(map(str, COUNTS))} kernels")
     watch = Stopwatch(bench.device.index, bench.cache_dir)
     return report_launches(measure_kernels_at_once(watch, COUNTS, RUNS), bench.hardware)

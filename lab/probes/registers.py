@@ -19,11 +19,7 @@ LAUNCHES: Final = 7
 
 
 def run_probe(bench: Bench) -> Report:
-    """Measure the kernel compiled for each number of blocks.
-
-    Raises:
-        KernelsError: A kernel fails.
-    """
+    """Measure the kernel compiled for each number of blocks."""
     bench.tell(0.0, "launch bounds")
     watch = Stopwatch(bench.device.index, bench.cache_dir)
     return make_report(measure_registers(watch, bench.cache_dir, LAUNCHES), bench.hardware)

@@ -38,11 +38,7 @@ _LOCKING: Final = ("register", "unregister", "allocate")
 
 
 def run_transfers(bench: Bench) -> Report:
-    """Measure each size, kind of memory and direction, and the cost of page-locking.
-
-    Raises:
-        KernelsError: There is not enough memory, or a copy fails.
-    """
+    """Measure each size, kind of memory and direction, and the cost of page-locking."""
     bench.tell(0.0, "copies")
     readings = measure_transfers(bench.device.index, SIZES, RUNS)
     bench.tell(0.8, "locking memory")
@@ -78,12 +74,7 @@ def report_transfers(
 
 
 def run_peers(bench: Bench) -> Report:
-    """Measure every size between the first two GPUs.
-
-    Raises:
-        DeviceUnavailable: There is only one GPU.
-        KernelsError: There is not enough memory, or a copy fails.
-    """
+    """Measure every size between the first two GPUs."""
     if not bench.others:
         raise DeviceUnavailable(f"the probe {PEERS} measures two GPUs, and there is one")
     first, second = bench.device.index, bench.others[0].index

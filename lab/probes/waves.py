@@ -53,11 +53,7 @@ class Staircase:
 
 
 def run_probe(bench: Bench, specs: Sequence[KernelSpec] | None = None) -> Report:
-    """Measure kernels; by default those of `pick_kernels`.
-
-    Raises:
-        KernelsError: A kernel fails.
-    """
+    """Measure kernels; by default those of `pick_kernels`."""
     chosen = pick_kernels(bench.device.compute_capability) if specs is None else specs
     stairs = []
     for done, spec in enumerate(chosen):

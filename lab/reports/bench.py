@@ -82,9 +82,6 @@ def pick_device(
         devices: The GPUs that may be used.
         choice: The setting WAVETRIM_DEVICES; None if it is not set.
         needs_gpu: If not, `NO_GPU` takes the place of a GPU that is not there.
-
-    Raises:
-        DeviceUnavailable: There is no GPU; the message says why.
     """
     if devices:
         return devices[0]

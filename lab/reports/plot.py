@@ -84,11 +84,7 @@ class Plot:
 
 
 def require_drawing() -> None:
-    """Check that matplotlib is installed, without importing it.
-
-    Raises:
-        DrawingUnavailable: matplotlib is not installed.
-    """
+    """Check that matplotlib is installed, without importing it."""
     if importlib.util.find_spec("matplotlib") is None:
         raise DrawingUnavailable(
             "matplotlib is not installed, which draws the plots; wavetrim's extra reproduce "
@@ -102,9 +98,6 @@ def draw_plot(plot: Plot, hardware: str) -> bytes:
     Args:
         plot: The plot.
         hardware: Hardware of the measurement.
-
-    Raises:
-        DrawingUnavailable: matplotlib is not installed.
     """
     require_drawing()
     from matplotlib.figure import Figure

@@ -42,10 +42,6 @@ def write_report(report: Report, folder: Path) -> tuple[Path, ...]:
     Args:
         report: The report.
         folder: Target folder; created if missing.
-
-    Raises:
-        DrawingUnavailable: matplotlib is not installed.
-        OSError: A file cannot be written.
     """
     files = {f"{report.name}.md": format_report(report).encode()}
     hardware = {"gpu": report.hardware.gpu, "cpu": report.hardware.cpu}
