@@ -68,24 +68,17 @@ def _list_service(url: str, api_key: str | None, *, as_json: bool) -> None:
         display.print_json(found)
         return
     network = ("call", "GB/s in", "GB/s out")
-    heads = ("engine", "host", "GPUs", "CPU threads", *network, "profile")
-    table = display.make_list(*heads, wraps=True)
-    gpus = ", ".join(gpu["name"] for gpu in found["devices"]) or "none"
-    source = found["profile"]["source"]
-    table.add_row("here", url, gpus, str(found["cpu_threads"]), "", "", "", source)
-    for node in found["nodes"]:
-        gpus = ", ".join(gpu["name"] for gpu in node["devices"]) or "none"
-        network = node["network"]
-        table.add_row(
-            node["id"][:12],
-            node["host"],
-            gpus,
-            str(node["cpu_threads"]),
-            format_seconds(network["call_seconds"]),
-            f"{network['in_bytes_per_second'] / 1e9:.2f}",
-            f"{network['out_bytes_per_second'] / 1e9:.2f}",
-            node["profile"]["source"],
-        )
+    table = display.make_list(
+        *("engine", "host", "GPUs", "threads", "profile", *network), wraps=True
+    )
+    for engine in (found | {"id": "here", "host": url.partition("://")[2] or url}, *found["nodes"]):
+        gpus = ", ".join(gpu["name"] for gpu in engine["devices"]) or "none"
+        profile = "estimate" if engine["profile"]["measured_at"] is None else "measured"
+        cells = [engine["id"][:12], engine["host"], gpus, str(engine["cpu_threads"]), profile]
+        if (way := engine.get("network")) is not None:
+            cells.append(format_seconds(way["call_seconds"]))
+            cells += (f"{way[f'{to}_bytes_per_second'] / 1e9:.2f}" for to in ("in", "out"))
+        table.add_row(*cells)
     output = display.open_output()
     if (reason := found["no_gpu_reason"]) is not None:
         output.print(f"The service has no GPU: {reason}.", markup=False)
