@@ -3,8 +3,7 @@
 A request passes, in this order:
 
 - `wire/`: bytes become a request within limits, and one reader receives every body.
-- `checks`: all checks of a request, in order.
-- `admission`: its id, the log, the checks; then its route is called with a `Call` (`calls`).
+- `admission`: its id, the log, the `checks`; then its route is called with a `Call` (`calls`).
   FastAPI only describes the routes, and answers where there is none.
 - `products/`, `matrices/`, `jobs/`, `machine/`: the resource answers, with its own schemas and
   those that several share (`schemas`).

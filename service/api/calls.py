@@ -6,10 +6,9 @@ So `admission` calls the routes; FastAPI has them for the OpenAPI document.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_origin
-from urllib.parse import parse_qsl
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -19,10 +18,10 @@ from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
-from wavetrim.service.api.checks import check_length, read_media_type
+from wavetrim.service.api.checks import check_length, check_query, read_media_type
 from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
-from wavetrim.service.errors import BodyTooLarge, ContentRefused, UploadStalled
+from wavetrim.service.errors import ContentRefused, UploadStalled
 from wavetrim.service.tenants.tenant import UNKNOWN_TENANT, Tenant
 
 if TYPE_CHECKING:
@@ -47,6 +46,7 @@ class Call(Request):
         parts: The parts of the service. Before it has started there are only some, and the checks
             need no others.
         tenant: Who makes the call; a caller who may do nothing until its key is checked.
+        status: That of the answer, once it has begun.
         send: The ASGI channel for the answer.
     """
 
@@ -54,6 +54,7 @@ class Call(Request):
         super().__init__(scope, receive, send)
         self.parts: Parts = scope["app"].state.parts
         self.tenant: Tenant = UNKNOWN_TENANT
+        self.status: int | None = None
         self.send = send
 
     async def answer(self, response: Response) -> None:
@@ -81,14 +82,11 @@ class Call(Request):
         check_length(reader.length_bytes, most_bytes, field="body", why="")
         try:
             async with asyncio.timeout(DOCUMENT_SECONDS):
-                content = await reader.read_rest(most_bytes + 1)
+                content = await reader.read_rest(most_bytes)
         except TimeoutError as error:
             value = f"{reader.received_bytes} bytes after {DOCUMENT_SECONDS:g} s"
             limit = f"complete within {DOCUMENT_SECONDS:g} s"
             raise UploadStalled("body", value, limit) from error
-        if len(content) > most_bytes:
-            value, limit = f"more than {most_bytes} bytes", f"at most {most_bytes} bytes"
-            raise BodyTooLarge("body", value, limit)
         await reader.finish()
         return content
 
@@ -130,11 +128,6 @@ class CallRoute(APIRoute):
         models: list[Any] = [one.field_info.annotation for one in self.dependant.query_params]
         return models[0] if models else None
 
-    @property
-    def known(self) -> Mapping[str, bool]:
-        """The fields of its query, and whether each may be there more than once."""
-        return {} if self._query is None else _list_known(self._query)
-
     @cached_property
     def _is_async(self) -> bool:
         return iscoroutinefunction(self.endpoint)
@@ -143,16 +136,20 @@ class CallRoute(APIRoute):
         """Answer a call that has passed the checks.
 
         Raises:
-            RequestValidationError: A field of the path or of the query is not valid.
+            QueryFieldUnknown, QueryFieldRepeated, RequestValidationError: A field of the path or of
+                the query is not valid.
         """
         fields: dict[str, Any] = {}
+        query_string = call.scope["query_string"]
+        if self._query is not None:
+            fields["query"] = read_query(self._query, query_string)
+        elif query_string and self.path.startswith("/v1/"):
+            check_query(query_string, {})
         for field in self.dependant.path_params:
             sent = call.path_params[field.alias]
             fields[field.name], errors = field.validate(sent, loc=("path", field.alias))
             if errors:
                 raise RequestValidationError(errors)
-        if self._query is not None:
-            fields["query"] = read_query(self._query, call.scope["query_string"])
         if self._is_async:
             result = await self.endpoint(call, **fields)
         else:
@@ -178,29 +175,16 @@ def make_answer(
     return Response(content, status, headers, media_type=JSON)
 
 
-@cache
-def _list_known(model: type[BaseModel]) -> Mapping[str, bool]:
-    return {
-        one.alias or name: get_origin(one.annotation) is list
-        for name, one in model.model_fields.items()
-    }
-
-
 @lru_cache(maxsize=256)
 def read_query(model: type[Model], query_string: bytes) -> Model:
     """The fields of a query; they must not be changed.
 
     Raises:
+        QueryFieldUnknown, QueryFieldRepeated: As `check_query`.
         RequestValidationError: A field is not valid.
     """
-    fields: dict[str, Any] = {}
-    known = _list_known(model)
-    for name, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True):
-        if known.get(name):
-            fields.setdefault(name, []).append(value)
-        else:
-            fields[name] = value
-    return check_fields(model.model_validate, fields, "query")
+    known = {name: get_origin(one.annotation) is list for name, one in model.model_fields.items()}
+    return check_fields(model.model_validate, check_query(query_string, known), "query")
 
 
 def read_model(model: type[Model], content: bytes) -> Model:

@@ -22,8 +22,6 @@ router = APIRouter(prefix="/v1/profile", tags=["plan"], route_class=CallRoute)
 class ProfileQuery(BaseModel):
     """Whose profile is asked for."""
 
-    model_config = ConfigDict(extra="forbid")
-
     device: DeviceName = None
 
 

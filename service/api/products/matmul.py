@@ -49,7 +49,7 @@ NAMES: Final = (
 class MatmulQuery(ProductOptions):
     """How a product in one call is computed: alpha · A·B + beta · C."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     f: QueryRows = "auto"
     beta: Factor = Field(

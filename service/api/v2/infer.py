@@ -126,10 +126,8 @@ async def _receive_head(call: Call, body: BodyReader) -> InferRequest:
     """
     head_bytes = _read_head_length(call.headers.get(HEAD_LENGTH))
     if head_bytes is None:
-        content = await body.read_rest(MOST_HEAD_BYTES + 1)
-        if len(content) > MOST_HEAD_BYTES:
-            limit = f"at most {MOST_HEAD_BYTES} bytes of JSON; send tensors as binary data"
-            raise BodyTooLarge("body", f"more than {MOST_HEAD_BYTES} bytes", limit)
+        why = " of JSON; send tensors as binary data"
+        content = await body.read_rest(MOST_HEAD_BYTES, why=why)
     else:
         buffer = bytearray(head_bytes)
         await body.read_into(memoryview(buffer))

@@ -10,8 +10,7 @@ In the order of a request:
 - `reader` receives every body: .npy files, tensors and JSON, small and large, of known length and
   in chunks. The bytes of a long one come through `body_pull`, which takes the transport until the
   body's last byte, with the route's memory as its buffer; all others as ASGI has them. `inflater`
-  inflates a compressed one, `digests` has its checksum. `bodies` limits how many long ones are
-  received at once.
+  inflates a compressed one, `digests` has its checksum.
 - `sender` answers in pieces of 1 MiB, each after the write buffer is empty, so that memory is
   reused only when nobody reads it.
 

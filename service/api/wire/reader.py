@@ -18,12 +18,16 @@ from wavetrim.service.api.wire.body_pull import (
 from wavetrim.service.api.wire.digests import format_digest, parse_digest
 from wavetrim.service.api.wire.exchange import EXCHANGE, Exchange
 from wavetrim.service.api.wire.inflater import Inflater
-from wavetrim.service.errors import BodyLengthWrong, DigestMismatch, UploadStalled
+from wavetrim.service.errors import (
+    BodyLengthWrong,
+    BodyTooLarge,
+    DigestMismatch,
+    UploadStalled,
+)
 from wavetrim.service.storage.matrices.npy import NpyHeader, parse_header
 
 SMALL_BODY_BYTES: Final = 2**16
-"""Bodies up to this length are received in one piece; longer ones can be pulled into a view.
-Chosen."""
+"""Longest body, and part of one, that is not worth a place or a thread; chosen."""
 
 _HASH_BYTES: Final = 8 * 2**20
 """Bytes that are hashed at a time, in a thread, while the next bytes arrive; chosen."""
@@ -38,8 +42,8 @@ _parse = lru_cache(maxsize=1024)(parse_header)
 class BodyReader:
     """Reads a body into memory of the caller, and hashes it if a digest was sent.
 
-    The bytes of a long body go straight from the socket into that memory; those of a short one, or
-    of one in chunks, are copied there as ASGI delivers them. A compressed body is inflated.
+    The bytes of a body of known length go straight from the socket into that memory; those of one
+    in chunks are copied there as ASGI delivers them. A compressed body is inflated.
 
     Args:
         request: The request; nothing of its body has been received.
@@ -66,18 +70,15 @@ class BodyReader:
     ) -> None:
         headers = request.headers
         coding = check_content(headers, media_types)
-        exchange: Exchange | None = request.scope.get(EXCHANGE)
-        length_bytes = None if exchange is None else exchange.length_bytes
-        self.length_bytes = length_bytes if coding == "identity" else None
+        is_plain = coding == "identity"
+        exchange: Exchange | None = request.scope.get(EXCHANGE) if is_plain else None
+        self.length_bytes = None if exchange is None else exchange.length_bytes
+        self._pulled = None if self.length_bytes is None else exchange
         self.received_bytes = 0
         self._receive_message = request.receive
         self._head = head
         self.idle_seconds = IDLE_SECONDS
-        self._whole_bytes = self.length_bytes or 0
-        self._pulled: Exchange | None = None
-        if self._whole_bytes > SMALL_BODY_BYTES:
-            self._pulled, self._whole_bytes = exchange, 0
-        self._inflater = None if coding == "identity" else Inflater(coding)
+        self._inflater = None if is_plain else Inflater(coding)
         self._window_seconds, self._window_bytes = 0.0, 0
         self._rest = memoryview(b"")
         self._ended = False
@@ -85,7 +86,6 @@ class BodyReader:
         self._expected = parse_digest(", ".join(digests)) if digests else None
         self._hash = hashlib.sha256() if self._expected is not None else None
         # The digest is that of what was sent (RFC 9530, section 2).
-        is_plain = self._inflater is None
         self._hashes = [self._hash] if self._hash is not None and is_plain else []
 
     @property
@@ -160,18 +160,25 @@ class BodyReader:
                 with CancelScope(shield=True):
                     await asyncio.wait({asyncio.ensure_future(hashing)})
 
-    async def read_rest(self, most: int) -> bytes:
-        """Reads the rest of the body, or its next `most` bytes if it is longer.
+    async def read_rest(self, most_bytes: int, *, why: str = "") -> bytes:
+        """Reads the rest of the body.
+
+        Args:
+            most_bytes: The most bytes that it may have.
+            why: Where this limit comes from.
 
         Raises:
+            BodyTooLarge: It is longer.
             UploadStalled: The sender fell silent, or is too slow.
             ClientDisconnect: The sender left.
         """
         received = bytearray()
-        while len(received) < most and (chunk := await self._receive_some(most - len(received))):
+        while chunk := await self._receive_some(most_bytes + 1):
             received += chunk
-        self._rest = memoryview(bytes(received[most:]))
-        content = bytes(received[:most])
+            if len(received) > most_bytes:
+                value, limit = f"more than {most_bytes} bytes", f"at most {most_bytes} bytes{why}"
+                raise BodyTooLarge("body", value, limit)
+        content = bytes(received)
         self._update(content)
         return content
 
@@ -234,10 +241,7 @@ class BodyReader:
             assert self.length_bytes is not None
             buffer = bytearray(min(most, self.length_bytes - self.received_bytes))
             return bytes(buffer[: await self._pull(memoryview(buffer))]) if buffer else b""
-        chunk = await (self._receive() if self._inflater is None else self._receive_inflated())
-        while self.received_bytes < self._whole_bytes and (next_one := await self._receive()):
-            chunk += next_one
-        return chunk
+        return await (self._receive() if self._inflater is None else self._receive_inflated())
 
     async def _pull(self, view: memoryview) -> int:
         """Has the server fill a view; returns less than its length only at the body's end."""
