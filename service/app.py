@@ -11,9 +11,9 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from wavetrim.scheduler.cluster.start import check_token
-from wavetrim.service.api.admission import Admission
+from wavetrim.service.api.calls import Admission
 from wavetrim.service.api.jobs import events, jobs
-from wavetrim.service.api.machine import devices, health, me, metrics, profile
+from wavetrim.service.api.machine import devices, health, me, metrics
 from wavetrim.service.api.matrices import matrices
 from wavetrim.service.api.openapi import (
     PRODUCT_HEADERS,
@@ -35,7 +35,7 @@ from wavetrim.service.version import find_version
 ROUTERS: Final = tuple(
     module.router
     for module in (
-        matmul, infer, matrices, events, jobs, plan, profile, devices, leases, me, model,
+        matmul, infer, matrices, events, jobs, plan, devices, leases, me, model,
     )
 )  # fmt: skip
 """Routes for callers with a key, in the order in which one is looked for."""

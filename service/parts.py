@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine as Database
 
-from wavetrim.service.api.products.lease_socket import LeaseSocket, find_lease_socket
+from wavetrim.service.api.products.leases import LeaseSocket, find_lease_socket
 from wavetrim.service.api.v2.statistics import InferStatistics
 from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.engine.cluster import Cluster

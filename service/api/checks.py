@@ -3,7 +3,7 @@
 1. Its head is within limits (`check_head`, `check_size`). `wire/` calls these while the head is
    read, before there is a request.
 2. Its host and its caller (`check_host`, `check_caller`), and its query (`check_query`):
-   `admission` and `calls` call these before any byte of a body is received.
+   `calls` makes these before any byte of a body is received.
 3. Its body: media type, coding and length (`check_content`, `check_length`), and the key that
    makes it one of a kind (`check_idempotency`). The route that takes a body asks for these.
 

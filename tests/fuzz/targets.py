@@ -20,9 +20,8 @@ from wavetrim.scheduler.engine.messages import (
     decode_message,
     encode_message,
 )
-from wavetrim.service.api.calls import read_model, read_query
 from wavetrim.service.api.checks import check_host, check_idempotency
-from wavetrim.service.api.json_document import read_json
+from wavetrim.service.api.fields import read_json, read_model, read_query
 from wavetrim.service.api.matrices.download import parse_range
 from wavetrim.service.api.matrices.matrices import StoreQuery
 from wavetrim.service.api.problem_kinds import REFUSALS

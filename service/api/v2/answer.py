@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.engine.messages import Message
 from wavetrim.service.api.calls import Call
-from wavetrim.service.api.products.product import describe_product
+from wavetrim.service.api.products.matmul import describe_product
 from wavetrim.service.api.v2.datatypes import NAMES, list_elements
 from wavetrim.service.api.v2.request import InferRequest
 from wavetrim.service.api.v2.schemas import MODEL_NAME, MODEL_VERSION

@@ -20,7 +20,7 @@ from wavetrim.service.api.openapi import (
     list_refusals,
     refer,
 )
-from wavetrim.service.api.products.product import (
+from wavetrim.service.api.products.matmul import (
     compute,
     describe_operand,
     open_memory,

@@ -5,7 +5,7 @@ import os
 import resource
 import socket
 
-from wavetrim.service.api.products.lease_socket import LeaseSocket
+from wavetrim.service.api.products.leases import LeaseSocket
 from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.storage.memory.leases import Leases
 from wavetrim.service.tenants.shares import BytesInFlight
