@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Engine as Database
 
 from wavetrim.service.api.products.leases import LeaseSocket, find_lease_socket
-from wavetrim.service.api.v2.statistics import InferStatistics
+from wavetrim.service.api.v2.model import InferStatistics
 from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.engine.cluster import Cluster
 from wavetrim.service.engine.engine import Engine

@@ -30,7 +30,7 @@ from wavetrim.service.api.products.leased_matmul import LeasedProduct
 from wavetrim.service.api.products.matmul import NAMES, MatmulQuery
 from wavetrim.service.api.products.plan import PlanQuery
 from wavetrim.service.api.v2.request import read_request
-from wavetrim.service.api.wire.digests import format_digest, parse_digest
+from wavetrim.service.api.wire.content import format_digest, parse_digest
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.settings import Settings

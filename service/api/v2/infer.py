@@ -26,10 +26,9 @@ from wavetrim.service.api.products.matmul import (
     open_memory,
 )
 from wavetrim.service.api.v2.answer import HEAD_LENGTH, make_views, send_answer
-from wavetrim.service.api.v2.model import check_model, name_model, name_version
+from wavetrim.service.api.v2.model import Stopwatch, check_model, name_model, name_version
 from wavetrim.service.api.v2.request import InferRequest, read_request
 from wavetrim.service.api.v2.schemas import MOST_HEAD_BYTES, InferAnswer, InferHead
-from wavetrim.service.api.v2.statistics import Stopwatch
 from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
 from wavetrim.service.errors import BodyTooLarge, ContentRefused, FieldProblem
 from wavetrim.service.storage.memory.intake import copy_bytes

@@ -15,9 +15,8 @@ from wavetrim.service.api.wire.body_pull import (
     LEAST_BYTES_PER_SECOND,
     describe_stall,
 )
-from wavetrim.service.api.wire.digests import format_digest, parse_digest
+from wavetrim.service.api.wire.content import Inflater, format_digest, parse_digest
 from wavetrim.service.api.wire.exchange import EXCHANGE, Exchange
-from wavetrim.service.api.wire.inflater import Inflater
 from wavetrim.service.errors import (
     BodyLengthWrong,
     BodyTooLarge,
