@@ -17,7 +17,7 @@ import pytest
 
 from tests.leases import Lease, fetch_descriptor
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
+from tests.server import NPY, RunningServer, decode_npy, encode_npy, make_server_fixture, open_http
 
 MIB = 2**20
 PUNCH_HOLE = 0x02 | 0x01
@@ -26,14 +26,9 @@ RUNNING = 'wavetrim_products{state="running"}'
 Document = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("leases")
-    with RunningServer(
-        folder / "data", unix_socket=folder / "socket",
-        arena_bytes=64 * MIB, arena_slab_bytes=64 * MIB, arena_poison=True,
-    ) as running:  # fmt: skip
-        yield running
+server = make_server_fixture(
+    has_socket=True, arena_bytes=64 * MIB, arena_slab_bytes=64 * MIB, arena_poison=True
+)
 
 
 @pytest.fixture
