@@ -73,8 +73,8 @@ _LOCATION: Final = {"headers": describe_headers("Location")}
 async def store_matrix(call: Call, query: Annotated[StoreQuery, Query()]) -> Response:
     """Store a matrix. Once this is answered it outlives a power cut, unless storage is memory."""
     key = check_idempotency(call.headers.get("idempotency-key"))
-    body = BodyReader(call)
-    body.check_length(int(call.parts.settings.max_matrix_bytes) + MAX_HEADER_BYTES)
+    most_bytes = int(call.parts.settings.max_matrix_bytes) + MAX_HEADER_BYTES
+    body = BodyReader(call, most_bytes=most_bytes)
     upload = Upload(call, body, on_disk=query.storage == "disk", key=key)
     matrix, created = await call.receive_by(body, upload.receive)
     location = {"Location": f"/v1/matrices/{matrix.id}"}

@@ -1,7 +1,7 @@
 """An upload: a matrix that is stored, or compared with what its Idempotency-Key has stored."""
 
 import hashlib
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Final
 
@@ -50,15 +50,6 @@ class Upload:
             UploadKeyTaken: The key belongs to an upload of another matrix.
             RetryLater: The matrix under the key is deleted at this moment.
         """
-        if not self._on_disk:
-            return await self._receive_body()
-        self._parts.descriptors.take(self._tenant.name, "files")
-        try:
-            return await self._receive_body()
-        finally:
-            self._parts.descriptors.give(self._tenant.name)
-
-    async def _receive_body(self) -> tuple[Matrix, bool]:
         header = await self._body.read_header()
         self._body.expect_length(
             header.file_bytes,
@@ -94,11 +85,12 @@ class Upload:
             fortran_order=header.fortran_order, owner=self._tenant.name, stack=header.stack,
             on_disk=self._on_disk,
         )  # fmt: skip
-        give_back = self._parts.in_flight.take(self._tenant, described.size_bytes)
-        try:
+        with ExitStack() as taken:
+            taken.callback(self._parts.in_flight.take(self._tenant, described.size_bytes))
+            if self._on_disk:
+                self._parts.descriptors.take(self._tenant.name, "files")
+                taken.callback(self._parts.descriptors.give, self._tenant.name)
             return await self._write(described, digest)
-        finally:
-            give_back()
 
     async def _write(self, described: Matrix, digest: "hashlib._Hash | None") -> Matrix:
         draft = await self._parts.matrices.drafts.receive(described, self._fill)

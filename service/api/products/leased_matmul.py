@@ -97,26 +97,25 @@ def find_matrices(
         FieldProblem: A matrix does not lie in its lease, they do not fit together, or the result
             overlaps an operand.
     """
-    named = {"a": product.a, "b": product.b, "c": product.c if product.beta != 0 else None}
-    operands: dict[str, Operand | None] = dict.fromkeys(named)
-    matrices = (product.out, *named.values())
-    used = {one.lease: leases.get(one.lease, owner) for one in matrices if one is not None}
-    out, target = _find_operand("out", product.out, used[product.out.lease])
-    for name, matrix in named.items():
-        if matrix is not None:
-            operands[name], elements = _find_operand(name, matrix, used[matrix.lease])
-            if used[matrix.lease] is used[product.out.lease] and _overlap(target, elements):
-                raise FieldProblem("out", _show(product.out), f"apart from {name}, {_show(matrix)}")
-    a, b, c = operands.values()
-    assert a is not None
-    assert b is not None
+    named = {"out": product.out, "a": product.a, "b": product.b}
+    if product.c is not None and product.beta != 0:
+        named["c"] = product.c
+    used = {one.lease: leases.get(one.lease, owner) for one in named.values()}
+    found = {name: _find_operand(name, one, used[one.lease]) for name, one in named.items()}
+    out, target = found.pop("out")
+    for name, (_, elements) in found.items():
+        if named[name].lease == product.out.lease and _overlap(target, elements):
+            limit = f"apart from {name}, {_show(named[name])}"
+            raise FieldProblem("out", _show(product.out), limit)
+    operands = [operand for operand, _ in found.values()]
+    a, b, *rest = operands
     problem, _ = check_operands(
-        a, b, c, alpha=product.alpha, beta=product.beta, dtype=product.out.dtype
-    )
+        a, b, rest[0] if rest else None,
+        alpha=product.alpha, beta=product.beta, dtype=product.out.dtype,
+    )  # fmt: skip
     if (out.rows, out.columns) != (problem.m, problem.n):
         raise ShapesDiffer("shape of out", product.out.shape, f"{(problem.m, problem.n)}")
-    extents = tuple(lease.extent for lease in used.values())
-    return [one for one in (a, b, c) if one is not None], out, extents
+    return operands, out, tuple(lease.extent for lease in used.values())
 
 
 def _find_operand(name: str, matrix: LeasedMatrix, lease: Lease) -> tuple[Operand, NDArray[Any]]:

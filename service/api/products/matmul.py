@@ -97,8 +97,8 @@ async def matmul(call: Call, query: Annotated[MatmulQuery, Query()]) -> None:
     parts = call.parts
     parts.products.check_admission(call.tenant.name)
     limit_bytes = int(parts.settings.max_matrix_bytes)
-    body = BodyReader(call)
-    body.check_length((2 + (query.beta != 0)) * (limit_bytes + MAX_HEADER_BYTES))
+    most_bytes = (2 + (query.beta != 0)) * (limit_bytes + MAX_HEADER_BYTES)
+    body = BodyReader(call, most_bytes=most_bytes)
     with open_memory(call) as memory:
         operands, out, result = await call.receive_by(
             body, lambda: receive_operands(body, query, memory, limit_bytes)

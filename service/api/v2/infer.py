@@ -91,8 +91,8 @@ async def _answer(call: Call, stopwatch: Stopwatch) -> None:
     parts.products.check_admission(tenant.name)
     _check_page(call.headers)
     limit_bytes = int(parts.settings.max_matrix_bytes)
-    body = BodyReader(call, media_types=_MEDIA_TYPES, head="JSON head")
-    body.check_length(3 * limit_bytes + MOST_HEAD_BYTES)
+    most_bytes = 3 * limit_bytes + MOST_HEAD_BYTES
+    body = BodyReader(call, most_bytes=most_bytes, media_types=_MEDIA_TYPES, head="JSON head")
     with open_memory(call) as memory:
         request, operands, result = await call.receive_by(
             body, lambda: _receive(call, body, memory, limit_bytes)

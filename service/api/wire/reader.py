@@ -46,6 +46,7 @@ class BodyReader:
 
     Args:
         request: The request; nothing of its body has been received.
+        most_bytes: The most that its matrices may have, each with its head; None for any length.
         media_types: Accepted media types; none for any.
         head: The part of the body that says how long it is, for refusals.
 
@@ -57,6 +58,7 @@ class BodyReader:
 
     Raises:
         ContentRefused: The body's media type or encoding is not accepted.
+        BodyTooLarge: It is longer than `most_bytes`, by what the request says.
         DigestMalformed: The Content-Digest field cannot be read.
     """
 
@@ -64,6 +66,7 @@ class BodyReader:
         self,
         request: Request,
         *,
+        most_bytes: int | None = None,
         media_types: Collection[str] = NPY_TYPES,
         head: str = ".npy header",
     ) -> None:
@@ -72,6 +75,9 @@ class BodyReader:
         is_plain = coding == "identity"
         exchange: Exchange | None = request.scope.get(EXCHANGE) if is_plain else None
         self.length_bytes = None if exchange is None else exchange.length_bytes
+        if most_bytes is not None:
+            why = f" (max_matrix_bytes each, with a {head})"
+            check_length(self.length_bytes, most_bytes, field="Content-Length", why=why)
         self._pulled = None if self.length_bytes is None else exchange
         self.received_bytes = 0
         self._receive_message = request.receive
@@ -91,15 +97,6 @@ class BodyReader:
     def digest(self) -> bytes | None:
         """SHA-256 of all bytes that were read; None if no Content-Digest field was sent."""
         return self._hash.digest() if self._hash is not None else None
-
-    def check_length(self, most_bytes: int) -> None:
-        """Compares the body's length, if it is known, with the most that its matrices may have.
-
-        Raises:
-            BodyTooLarge: It is longer.
-        """
-        why = f" (max_matrix_bytes each, with a {self._head})"
-        check_length(self.length_bytes, most_bytes, field="Content-Length", why=why)
 
     def hash_rest(self, begin: bytes) -> "hashlib._Hash":
         """A SHA-256 of `begin` and of all bytes that are read from now on."""

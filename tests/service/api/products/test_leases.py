@@ -33,7 +33,7 @@ server = make_server_fixture(
 
 @pytest.fixture
 def client(server):
-    with open_http(find_socket(server)) as client:
+    with open_http(server.unix_socket) as client:
         yield client
 
 
@@ -41,10 +41,6 @@ def client(server):
 def lease(client):
     with Lease(client, 8 * MIB) as lease:
         yield lease
-
-
-def find_socket(server):
-    return Path(str(server.settings["unix_socket"]))
 
 
 def describe_arena(client):
@@ -305,7 +301,7 @@ def test_the_memory_is_sealed_and_new(client, lease):
 
 
 def test_the_socket_is_its_users_alone(server, client):
-    path = Path(f"{find_socket(server)}.leases")
+    path = Path(f"{server.unix_socket}.leases")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     grant = client.post("/v1/leases", json={"bytes": 1}).json()
     assert grant["socket"] == str(path)
@@ -320,7 +316,7 @@ def test_the_socket_is_its_users_alone(server, client):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 def test_another_user_who_gets_to_the_socket_is_refused(server, client):
     """The file's mode keeps others out; even without it they are not served."""
-    path = Path(f"{find_socket(server)}.leases")
+    path = Path(f"{server.unix_socket}.leases")
     grant = client.post("/v1/leases", json={"bytes": 1}).json()
     # Connected as root, a socket has root's credentials: so connect() is made as another user.
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -400,7 +396,7 @@ def test_a_client_that_is_killed_in_a_product_gives_its_lease_back(server, clien
         other.memory[:] = 42
         spawn = multiprocessing.get_context("spawn")
         ready = spawn.Event()
-        process = spawn.Process(target=hold_lease, args=(find_socket(server), ready))
+        process = spawn.Process(target=hold_lease, args=(server.unix_socket, ready))
         process.start()
         assert ready.wait(60)
         wait_until(lambda: server.read_metric(RUNNING) == 1)
