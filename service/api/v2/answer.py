@@ -59,11 +59,11 @@ async def make_views(
     if request.binary:
         output["parameters"] = {"binary_data_size": len(result)}
         return [memoryview(to_json(head)), result]
-    dtype = request.result.dtype
+    elements = np.frombuffer(result, find_dtype(request.result.dtype))
     if len(result) > _THREAD_ELEMENTS * 4:
-        output["data"] = await run_to_end(_read_elements, result, dtype)
+        output["data"] = await run_to_end(list_elements, elements)
         return [memoryview(await run_to_end(to_json, head))]
-    output["data"] = _read_elements(result, dtype)
+    output["data"] = list_elements(elements)
     return [memoryview(to_json(head))]
 
 
@@ -127,7 +127,3 @@ async def _compress(coding: str, views: Sequence[memoryview]) -> AsyncGenerator[
             if chunk := await run_to_end(partial(deflater.compress, piece)):
                 yield chunk
     yield deflater.flush()
-
-
-def _read_elements(result: memoryview, dtype: str) -> list[float]:
-    return list_elements(np.frombuffer(result, find_dtype(dtype)))
