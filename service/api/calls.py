@@ -127,9 +127,8 @@ class Call(Request):
         Raises:
             Crowded: No place became free in time.
         """
-        length = reader.length_bytes
         try:
-            if length is not None and length <= SMALL_BODY_BYTES:
+            if reader.length_bytes is not None and reader.length_bytes <= SMALL_BODY_BYTES:
                 return await receive()
             async with self.parts.bodies.take(self.tenant.name):
                 return await receive()

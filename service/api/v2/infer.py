@@ -26,7 +26,7 @@ from wavetrim.service.api.products.matmul import (
     open_memory,
 )
 from wavetrim.service.api.v2.answer import HEAD_LENGTH, make_views, send_answer
-from wavetrim.service.api.v2.model import Stopwatch, check_model, name_model, name_version
+from wavetrim.service.api.v2.model import check_model, name_model, name_version
 from wavetrim.service.api.v2.request import InferRequest, read_request
 from wavetrim.service.api.v2.schemas import MOST_HEAD_BYTES, InferAnswer, InferHead
 from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
@@ -81,11 +81,11 @@ _STATUSES: Final = (404, 408, 409, 413, 415, 422, 429, 500, 504, 507)
 async def infer(call: Call) -> None:
     """Compute the product of A and B, or those of stacks of matrices."""
     check_model(call)
-    with call.parts.infer_statistics.count(call.tenant) as stopwatch:
-        await _answer(call, stopwatch)
+    with call.parts.infer_statistics.count(call.tenant) as noted:
+        await _answer(call, noted)
 
 
-async def _answer(call: Call, stopwatch: Stopwatch) -> None:
+async def _answer(call: Call, noted: dict[str, float]) -> None:
     parts, tenant, clock = call.parts, call.tenant, time.perf_counter
     began = clock()
     parts.products.check_admission(tenant.name)
@@ -97,7 +97,6 @@ async def _answer(call: Call, stopwatch: Stopwatch) -> None:
         request, operands, result = await call.receive_by(
             body, lambda: _receive(call, body, memory, limit_bytes)
         )
-        stopwatch.compute_input = clock() - began
         received = clock()
         asked, out = request.parameters, describe_operand(result, request.result)
         message = await compute(
@@ -105,11 +104,15 @@ async def _answer(call: Call, stopwatch: Stopwatch) -> None:
             until=began + asked.timeout / 1e6 if asked.timeout else None,
         )  # fmt: skip
         ended = clock()
-        stopwatch.products = message["plan"].get("stack", 1)
-        stopwatch.queue = message["queue_seconds"]
-        stopwatch.compute_infer = max(0.0, ended - received - stopwatch.queue)
         views = await make_views(request, result.view, message)
-        stopwatch.compute_output = clock() - ended
+        queue_seconds = message["queue_seconds"]
+        noted |= {
+            "products": message["plan"].get("stack", 1),
+            "queue": queue_seconds,
+            "compute_input": received - began,
+            "compute_infer": max(0.0, ended - received - queue_seconds),
+            "compute_output": clock() - ended,
+        }
         await send_answer(call, message, views)
         parts.metrics.sent_bytes.inc(len(views[-1]))
 

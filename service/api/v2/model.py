@@ -4,7 +4,6 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Response
@@ -172,25 +171,6 @@ for _prefix, _names in (("", name_model), ("/versions/{version}", name_version))
         )
 
 
-@dataclass(slots=True)
-class Stopwatch:
-    """The seconds of one request.
-
-    Attributes:
-        products: How many products it asks for.
-        queue: How long they waited.
-        compute_input: Time until the tensors were in memory.
-        compute_infer: Time from there to the result, without `queue`.
-        compute_output: Time from there until the answer could be sent.
-    """
-
-    products: int = 1
-    queue: float = 0.0
-    compute_input: float = 0.0
-    compute_infer: float = 0.0
-    compute_output: float = 0.0
-
-
 class InferStatistics:
     """Counts requests. To be used from one event loop."""
 
@@ -198,24 +178,27 @@ class InferStatistics:
         self._callers: OrderedDict[str, Counter[str]] = OrderedDict()
 
     @contextmanager
-    def count(self, tenant: Tenant) -> Iterator[Stopwatch]:
-        """Count the request that the block answers; a caller that leaves is no failure."""
+    def count(self, tenant: Tenant) -> Iterator[dict[str, float]]:
+        """Count the request that the block answers; a caller that leaves is no failure.
+
+        The block notes how many `products` were asked for, and the seconds of the other parts of
+        `RequestFigures`.
+        """
         counts = self._callers.setdefault(tenant.name, Counter())
         self._callers.move_to_end(tenant.name)
         if len(self._callers) > MOST_CALLERS:
             self._callers.popitem(last=False)
-        stopwatch, began = Stopwatch(), time.perf_counter()
+        noted, began = dict[str, float](), time.perf_counter()
         try:
-            yield stopwatch
+            yield noted
         except ClientDisconnect:
             raise
         except Exception:
             _add(counts, "fail", time.perf_counter() - began)
             raise
-        counts["products"] += stopwatch.products
-        _add(counts, "success", time.perf_counter() - began)
-        for name in ("queue", "compute_input", "compute_infer", "compute_output"):
-            _add(counts, name, getattr(stopwatch, name))
+        counts["products"] += int(noted.pop("products"))
+        for part, seconds in {**noted, "success": time.perf_counter() - began}.items():
+            _add(counts, part, seconds)
 
     def describe(self, tenant: Tenant) -> ModelStatistics:
         """The figures of a caller in the protocol's form; of all callers if it may see all."""
