@@ -163,7 +163,7 @@ def check_host(hosts: Sequence[str], settings: Settings, *, is_needed: bool) -> 
 async def check_caller(call: "Call") -> None:
     """The call's key or token is valid, has the scope for it, and may have one more request.
 
-    From then on the call has a tenant, and counts among its requests until it ends (`admission`).
+    From then on the call has a tenant, and counts among its requests until it ends (`calls`).
     GET and HEAD need the scope read, all else compute. Some paths need no key.
 
     Raises:
