@@ -13,7 +13,7 @@ ROOM_LINES = {
     "page": 5_230,
     "scheduler": 10_596,
     "service": 25_935,
-    "tests": 38_341,
+    "tests": 38_363,
     "wavetrim": 245,
 }
 
