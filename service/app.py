@@ -11,9 +11,9 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from wavetrim.scheduler.cluster.start import check_token
-from wavetrim.service.api.admission import Admission, RequestLog
+from wavetrim.service.api.calls import Admission
 from wavetrim.service.api.jobs import events, jobs
-from wavetrim.service.api.machine import devices, health, me, metrics, profile
+from wavetrim.service.api.machine import devices, health, me, metrics
 from wavetrim.service.api.matrices import matrices
 from wavetrim.service.api.openapi import (
     PRODUCT_HEADERS,
@@ -35,7 +35,7 @@ from wavetrim.service.version import find_version
 ROUTERS: Final = tuple(
     module.router
     for module in (
-        matmul, infer, matrices, events, jobs, plan, profile, devices, leases, me, model,
+        matmul, infer, matrices, events, jobs, plan, devices, leases, me, model,
     )
 )  # fmt: skip
 """Routes for callers with a key, in the order in which one is looked for."""
@@ -92,14 +92,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             responses=foreign if is_open else list_refusals(),
         )
         routers.append(metrics.router)
-    app.add_middleware(Admission, routes=[route for one in routers for route in one.routes])
+    routes = [route for one in routers for route in one.routes]
+    app.add_middleware(Admission, parts=parts, routes=routes)
     app.router.routes += site.list_routes(docs=settings.docs == "on")
     if settings.cors_origins is not None:
         app.add_middleware(
             CORSMiddleware, allow_origins=settings.cors_origins.split(","), allow_methods=METHODS,
             allow_headers=["*"], expose_headers=_EXPOSED,
         )  # fmt: skip
-    app.add_middleware(RequestLog, parts=parts)
     if parts.traces is not None:
         parts.traces.watch_requests(app)
     app.add_exception_handler(HTTPException, answer_http)

@@ -108,7 +108,7 @@ class Options(BaseModel):
 class OptionQuery(Options):
     """These options as fields of a query."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     f: QueryRows = "auto"
 

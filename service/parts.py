@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine as Database
 
-from wavetrim.service.api.products.lease_socket import LeaseSocket, find_lease_socket
-from wavetrim.service.api.v2.statistics import InferStatistics
-from wavetrim.service.api.wire.bodies import PLACES, Bodies
+from wavetrim.service.api.products.leases import LeaseSocket, find_lease_socket
+from wavetrim.service.api.v2.model import InferStatistics
 from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.engine.cluster import Cluster
 from wavetrim.service.engine.engine import Engine
@@ -36,9 +35,8 @@ from wavetrim.service.storage.folder.data_folder import claim_folder, pair
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.memory.leases import Leases
 from wavetrim.service.telemetry.metrics import Metrics
-from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
 from wavetrim.service.tenants.key_ring import KeyRing
-from wavetrim.service.tenants.shares import Shares
+from wavetrim.service.tenants.shares import BODIES, BytesInFlight, Places, Shares
 from wavetrim.service.tenants.tokens import make_tokens
 from wavetrim.service.threads import in_background, run_to_end
 
@@ -93,7 +91,7 @@ class Parts:
         self.keys = KeyRing()
         self.tokens = make_tokens(settings)
         self.given_up = asyncio.Event()
-        self.bodies = Bodies(PLACES)
+        self.bodies = Places(BODIES)
         self.infer_statistics = InferStatistics()
         self.in_flight = BytesInFlight()
         connections = self.descriptors.connections

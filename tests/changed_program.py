@@ -22,7 +22,7 @@ PLACES = {
     "database_wait_seconds": "storage.database.claim.WAIT_SECONDS",
     "last_answers_seconds": "cli.commands.serve.LAST_ANSWERS_SECONDS",
     "linger_seconds": "api.wire.lingering.LINGER_SECONDS",
-    "max_bodies": "api.wire.bodies.PLACES",
+    "max_bodies": "tenants.shares.BODIES",
     "max_finished_jobs": "housekeeping.MAX_FINISHED_JOBS",
     "reserve_bytes": "storage.disk.files.RESERVE_BYTES",
     "undo_seconds": ".client.wire.connection.UNDO_SECONDS",

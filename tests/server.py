@@ -147,8 +147,17 @@ class RunningServer:
     def read_log(self):
         return self.log.read_text(errors="replace")
 
-    def connect(self, *, receive_buffer=None, seconds=60):
-        """A connection over TCP, with TLS if it serves so; the caller closes it."""
+    def connect(self, way="tcp", *, receive_buffer=None, seconds=60):
+        """A connection; the caller closes it.
+
+        `way` is "tcp", with TLS if it serves so, "unix", or "leases" for the socket beside that.
+        """
+        if way != "tcp":
+            kind = socket.SOCK_SEQPACKET if way == "leases" else socket.SOCK_STREAM
+            connection = socket.socket(socket.AF_UNIX, kind)
+            connection.settimeout(seconds)
+            connection.connect(f"{self.unix_socket}{'.leases' if way == 'leases' else ''}")
+            return connection
         connection = socket.socket()
         connection.settimeout(seconds)
         if receive_buffer is not None:

@@ -3,16 +3,15 @@
 A request passes, in this order:
 
 - `wire/`: bytes become a request within limits, and one reader receives every body.
-- `checks`: all checks of a request, in order.
-- `admission`: its id, the log, the checks; then its route is called with a `Call` (`calls`).
-  FastAPI only describes the routes, and answers where there is none.
+- `calls`: its id, the log, the `checks`; then its route is called with a `Call`, whose fields are
+  read by `fields`. FastAPI only describes the routes, and answers where there is none.
 - `products/`, `matrices/`, `jobs/`, `machine/`: the resource answers, with its own schemas and
   those that several share (`schemas`).
 - `v2/`: the Open Inference Protocol, whose products go the same way.
 - `problems`: errors become answers, by the table in `problem_kinds`. Every refusal names field,
   value and limit.
 
-`json_document` reads what callers send as JSON. `openapi` describes what FastAPI cannot see.
+`openapi` describes what FastAPI cannot see.
 Generators of clients read the document, so operations have names, and every schema that can be
 typed is.
 """

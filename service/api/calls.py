@@ -1,34 +1,55 @@
-"""A call: a request as the checks and the routes see it, and the routes that take one.
+"""Calls: what every request passes until its route answers, and what its route is called with.
 
-FastAPI would read a body before its route is called, and its routing costs a small product 30 µs.
-So `admission` calls the routes; FastAPI has them for the OpenAPI document.
+`Admission` logs a request, makes the checks, and calls the route. FastAPI would read a body before
+its route is called, and its routing costs a small product 30 µs. So it has the routes only for the
+OpenAPI document.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from functools import cache, cached_property, lru_cache
+import logging
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Final, TypeVar, get_origin
-from urllib.parse import parse_qsl
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
-from starlette.types import Receive, Scope, Send
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wavetrim.service.api.checks import check_length, read_media_type
-from wavetrim.service.api.json_document import read_json
+from wavetrim.service.api.checks import (
+    check_caller,
+    check_host,
+    check_length,
+    check_query,
+    read_media_type,
+)
+from wavetrim.service.api.fields import read_query
+from wavetrim.service.api.problem_kinds import REFUSALS
+from wavetrim.service.api.problems import answer_incident, describe_error
 from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
-from wavetrim.service.errors import BodyTooLarge, ContentRefused, UploadStalled
+from wavetrim.service.errors import ContentRefused, UploadStalled
+from wavetrim.service.telemetry.logs import (
+    FIELDS,
+    read_trace_parent,
+    request_id,
+    take_request_id,
+    trace_parent,
+)
 from wavetrim.service.tenants.tenant import UNKNOWN_TENANT, Tenant
 
 if TYPE_CHECKING:
     from wavetrim.service.parts import Parts
 
-Model = TypeVar("Model", bound=BaseModel)
+logger = logging.getLogger(__name__)
+
 Result = TypeVar("Result")
 
 MAX_DOCUMENT_BYTES: Final = 2**16
@@ -39,6 +60,9 @@ DOCUMENT_SECONDS: Final = 10.0
 
 JSON: Final = "application/json"
 
+_DISCONNECTED: Final = 499
+"""The status of a request whose client has left, in the log."""
+
 
 class Call(Request):
     """A request.
@@ -47,6 +71,7 @@ class Call(Request):
         parts: The parts of the service. Before it has started there are only some, and the checks
             need no others.
         tenant: Who makes the call; a caller who may do nothing until its key is checked.
+        status: That of the answer, once it has begun.
         send: The ASGI channel for the answer.
     """
 
@@ -54,6 +79,7 @@ class Call(Request):
         super().__init__(scope, receive, send)
         self.parts: Parts = scope["app"].state.parts
         self.tenant: Tenant = UNKNOWN_TENANT
+        self.status: int | None = None
         self.send = send
 
     async def answer(self, response: Response) -> None:
@@ -81,14 +107,11 @@ class Call(Request):
         check_length(reader.length_bytes, most_bytes, field="body", why="")
         try:
             async with asyncio.timeout(DOCUMENT_SECONDS):
-                content = await reader.read_rest(most_bytes + 1)
+                content = await reader.read_rest(most_bytes)
         except TimeoutError as error:
             value = f"{reader.received_bytes} bytes after {DOCUMENT_SECONDS:g} s"
             limit = f"complete within {DOCUMENT_SECONDS:g} s"
             raise UploadStalled("body", value, limit) from error
-        if len(content) > most_bytes:
-            value, limit = f"more than {most_bytes} bytes", f"at most {most_bytes} bytes"
-            raise BodyTooLarge("body", value, limit)
         await reader.finish()
         return content
 
@@ -104,9 +127,8 @@ class Call(Request):
         Raises:
             Crowded: No place became free in time.
         """
-        length = reader.length_bytes
         try:
-            if length is not None and length <= SMALL_BODY_BYTES:
+            if reader.length_bytes is not None and reader.length_bytes <= SMALL_BODY_BYTES:
                 return await receive()
             async with self.parts.bodies.take(self.tenant.name):
                 return await receive()
@@ -130,11 +152,6 @@ class CallRoute(APIRoute):
         models: list[Any] = [one.field_info.annotation for one in self.dependant.query_params]
         return models[0] if models else None
 
-    @property
-    def known(self) -> Mapping[str, bool]:
-        """The fields of its query, and whether each may be there more than once."""
-        return {} if self._query is None else _list_known(self._query)
-
     @cached_property
     def _is_async(self) -> bool:
         return iscoroutinefunction(self.endpoint)
@@ -143,16 +160,20 @@ class CallRoute(APIRoute):
         """Answer a call that has passed the checks.
 
         Raises:
-            RequestValidationError: A field of the path or of the query is not valid.
+            QueryFieldUnknown, QueryFieldRepeated, RequestValidationError: A field of the path or of
+                the query is not valid.
         """
         fields: dict[str, Any] = {}
+        query_string = call.scope["query_string"]
+        if self._query is not None:
+            fields["query"] = read_query(self._query, query_string)
+        elif query_string and self.path.startswith("/v1/"):
+            check_query(query_string, {})
         for field in self.dependant.path_params:
             sent = call.path_params[field.alias]
             fields[field.name], errors = field.validate(sent, loc=("path", field.alias))
             if errors:
                 raise RequestValidationError(errors)
-        if self._query is not None:
-            fields["query"] = read_query(self._query, call.scope["query_string"])
         if self._is_async:
             result = await self.endpoint(call, **fields)
         else:
@@ -162,70 +183,122 @@ class CallRoute(APIRoute):
         elif self.status_code == 204:
             await call.answer(Response(status_code=204))
         elif result is not None:
-            left_out = self.response_model_exclude_none
-            await call.answer(make_answer(result, self.status_code or 200, exclude_none=left_out))
+            await call.answer(make_answer(result, self.status_code or 200))
 
 
 def make_answer(
-    document: Any,
-    status: int = 200,
-    headers: Mapping[str, str] | None = None,
-    *,
-    exclude_none: bool = False,
+    document: Any, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     """An answer that is a JSON document, made from models of pydantic, too."""
-    content = to_json(document, exclude_none=exclude_none, inf_nan_mode="null")
+    content = to_json(document, inf_nan_mode="null")
     return Response(content, status, headers, media_type=JSON)
 
 
-@cache
-def _list_known(model: type[BaseModel]) -> Mapping[str, bool]:
-    return {
-        one.alias or name: get_origin(one.annotation) is list
-        for name, one in model.model_fields.items()
-    }
+class Admission:
+    """ASGI middleware that logs each request, checks it, and has its route answer.
 
-
-@lru_cache(maxsize=256)
-def read_query(model: type[Model], query_string: bytes) -> Model:
-    """The fields of a query; they must not be changed.
-
-    Raises:
-        RequestValidationError: A field is not valid.
-    """
-    fields: dict[str, Any] = {}
-    known = _list_known(model)
-    for name, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True):
-        if known.get(name):
-            fields.setdefault(name, []).append(value)
-        else:
-            fields[name] = value
-    return check_fields(model.model_validate, fields, "query")
-
-
-def read_model(model: type[Model], content: bytes) -> Model:
-    """The fields of a JSON body.
-
-    Raises:
-        RequestValidationError: It is not JSON, or a field is not valid.
-        FieldProblem: As `read_json`.
-    """
-    return check_fields(model.model_validate, read_json(content) if content else None, "body")
-
-
-def check_fields(validate: Callable[[Any], Result], sent: object, part: str) -> Result:
-    """What pydantic makes of the fields of a request.
+    A valid X-Request-Id of a request is kept, otherwise one is made; the answer has it, too. A
+    `traceparent` continues its trace. An unexpected error is logged under an incident id, and the
+    caller learns only that id. A client that leaves is no error: what is sent to it is lost.
 
     Args:
-        validate: Makes it.
-        sent: The fields.
-        part: Where in the request they are: "query" or "body".
-
-    Raises:
-        RequestValidationError: A field is not valid.
+        app: FastAPI, which answers what no route is for: pages, and unknown paths and methods.
+        parts: The parts of the service.
+        routes: The routes of calls, in the order in which one is looked for.
     """
-    try:
-        return validate(sent)
-    except ValidationError as error:
-        broken = [{**one, "loc": (part, *one["loc"])} for one in error.errors(include_url=False)]
-        raise RequestValidationError(broken) from error
+
+    def __init__(self, app: ASGIApp, *, parts: "Parts", routes: Sequence[CallRoute]) -> None:
+        self._app = app
+        self._routes = routes
+        self._metrics, self._descriptors = parts.metrics, parts.descriptors
+        traces = parts.traces
+        self._find_parent = read_trace_parent if traces is None else traces.find_parent
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one connection event."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        sent = dict(reversed(scope["headers"]))  # of several fields of a name the first counts
+        identity = take_request_id(sent.get(b"x-request-id", b"").decode("latin-1"))
+        parent = self._find_parent(sent.get(b"traceparent", b"").decode("latin-1"))
+        tokens = request_id.set(identity), trace_parent.set(parent)
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                call.status = message["status"]
+                named = (b"x-request-id", identity.encode())
+                message["headers"] = [*message.get("headers", ()), named]
+            try:
+                await send(message)
+            except OSError as error:
+                raise ClientDisconnect from error
+
+        call = Call(scope, receive, send_with_id)
+        try:
+            await self._answer(call)
+        except ClientDisconnect:
+            call.status = _DISCONNECTED
+        except Exception:
+            incident = uuid.uuid4().hex
+            logger.exception("incident %s", incident)
+            self._metrics.incidents.inc()
+            if call.status is not None:
+                raise  # the answer has begun, so the server breaks off the connection
+            with suppress(ClientDisconnect):
+                await call.answer(answer_incident(incident))
+        finally:
+            if call.tenant.name:
+                self._descriptors.leave(call.tenant.name)
+            self._record(call, time.perf_counter() - began)
+            request_id.reset(tokens[0])
+            trace_parent.reset(tokens[1])
+
+    async def _answer(self, call: Call) -> None:
+        """Makes the checks, and has the call's route answer."""
+        scope = call.scope
+        route = self._find_route(scope)
+        try:
+            needs_host = scope["http_version"] == "1.1"
+            check_host(call.headers.getlist("host"), call.parts.settings, is_needed=needs_host)
+            await check_caller(call)
+            if route is not None:
+                await route.answer(call)
+                return
+        except REFUSALS as error:
+            if call.status is not None:
+                raise  # breaks the answer off
+            await call.answer(describe_error(error))
+            return
+        await self._app(scope, call.receive, call.send)
+
+    def _find_route(self, scope: Scope) -> CallRoute | None:
+        # RFC 9110, section 9.1, wants HEAD wherever there is GET. The server leaves the body out.
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        for route in self._routes:
+            if method in (route.methods or ()) and (found := route.path_regex.match(scope["path"])):
+                scope.update(path_params=found.groupdict(), route=route)
+                return route
+        return None
+
+    def _record(self, call: Call, seconds: float) -> None:
+        route = getattr(call.scope.get("route"), "path", "other")
+        method, path, status = call.method, call.scope["path"], call.status or _DISCONNECTED
+        # A stream lasts as long as its caller listens: that is no latency.
+        latency = None if route.endswith("/events") else seconds
+        self._metrics.record_request(method, route, status, latency)
+        if not logger.isEnabledFor(logging.DEBUG):
+            return
+        client = call.client.host if call.client else "unix"
+        fields = {
+            "client": client,
+            "method": method,
+            "path": path,
+            "route": route,
+            "status": status,
+            "seconds": round(seconds, 6),
+        }
+        shown = ascii(client)[1:-1]  # it may come from a proxy's header
+        words = "%s %r %d %.1f ms for %s"
+        logger.debug(words, method, path, status, seconds * 1e3, shown, extra={FIELDS: fields})

@@ -2,8 +2,8 @@
 
 1. Its head is within limits (`check_head`, `check_size`). `wire/` calls these while the head is
    read, before there is a request.
-2. Its host, its caller and its query (`check_host`, `check_caller`, `check_query`): `admission`
-   calls these before any byte of a body is received.
+2. Its host and its caller (`check_host`, `check_caller`), and its query (`check_query`):
+   `calls` makes these before any byte of a body is received.
 3. Its body: media type, coding and length (`check_content`, `check_length`), and the key that
    makes it one of a kind (`check_idempotency`). The route that takes a body asks for these.
 
@@ -15,11 +15,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers
-from starlette.requests import Request
 
 from wavetrim.service.api.problems import is_protocols
 from wavetrim.service.errors import (
@@ -59,9 +58,6 @@ CODINGS: Final = ("identity", "gzip", "deflate")
 
 MAX_KEY_CHARACTERS: Final = 255
 """The longest Idempotency-Key."""
-
-TENANT: Final = "wavetrim.tenant"
-"""Key of a request's tenant in its ASGI scope, once its key is checked and it counts."""
 
 _AUTHORITY_END: Final = re.compile(rb"[/?#]")
 
@@ -167,7 +163,7 @@ def check_host(hosts: Sequence[str], settings: Settings, *, is_needed: bool) -> 
 async def check_caller(call: "Call") -> None:
     """The call's key or token is valid, has the scope for it, and may have one more request.
 
-    From then on the call has a tenant, and counts among its requests until it ends (`admission`).
+    From then on the call has a tenant, and counts among its requests until it ends (`calls`).
     GET and HEAD need the scope read, all else compute. Some paths need no key.
 
     Raises:
@@ -191,27 +187,31 @@ async def check_caller(call: "Call") -> None:
         raise ScopeMissing("scope", ",".join(sorted(tenant.scopes)), f"{needed} or admin")
     if tenant.name:
         call.parts.descriptors.enter(tenant.name)
-    call.tenant = call.scope[TENANT] = tenant
+    call.tenant = tenant
 
 
-def check_query(call: Request) -> None:
-    """The route of a call of /v1 knows all fields of the query; only lists may repeat one.
+def check_query(query_string: bytes, known: Mapping[str, bool]) -> dict[str, str | list[str]]:
+    """All fields of a query are known, and only lists are there more than once; returns them.
+
+    Args:
+        query_string: The query.
+        known: The fields that its call knows, and whether each is a list.
 
     Raises:
         QueryFieldUnknown: One is unknown.
         QueryFieldRepeated: One is there twice.
     """
-    route, query_string = call.scope.get("route"), call.scope["query_string"]
-    if route is None or not query_string or not call.scope["path"].startswith("/v1/"):
-        return
-    known: Mapping[str, bool] = route.known
-    seen: set[str] = set()
+    fields: dict[str, Any] = {}
     for name, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True):
         if name not in known:
             raise QueryFieldUnknown(name, value, known)
-        if name in seen and not known[name]:
+        if known[name]:
+            fields.setdefault(name, []).append(value)
+        elif name in fields:
             raise QueryFieldRepeated(name, value)
-        seen.add(name)
+        else:
+            fields[name] = value
+    return fields
 
 
 @lru_cache(maxsize=64)

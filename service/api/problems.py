@@ -8,10 +8,8 @@ from typing import Any, Final
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
-from starlette.types import Receive, Scope, Send
 
 from wavetrim.service import errors
 from wavetrim.service.api.problem_kinds import (
@@ -61,29 +59,7 @@ def is_protocols(path: str) -> bool:
     return path == "/v2" or path.startswith("/v2/")
 
 
-class ProblemResponse(JSONResponse):
-    """A problem document. Under /v2 its member `error` repeats `detail`, as clients read that."""
-
-    media_type = MEDIA_TYPE
-
-    def render(self, content: Any) -> bytes:
-        """The document in ASCII, which can repeat anything that was sent, even lone surrogates."""
-        return json.dumps(content, allow_nan=False).encode()
-
-    def add_error(self) -> None:
-        """Add the member `error`."""
-        document = json.loads(bytes(self.body))
-        self.body = self.render({**document, "error": document["detail"]})
-        self.headers["content-length"] = str(len(self.body))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends the document."""
-        if is_protocols(scope["path"]):
-            self.add_error()
-        await super().__call__(scope, receive, send)
-
-
-def describe_error(error: Exception) -> ProblemResponse:
+def describe_error(error: Exception) -> Response:
     """The problem document of one of `REFUSALS`.
 
     Raises:
@@ -114,15 +90,19 @@ def write_problem(
     *,
     headers: dict[str, str] | None = None,
     members: dict[str, Any] | None = None,
-) -> ProblemResponse:
+) -> Response:
     """A problem document from its parts; `members` are the extension members."""
     document = {
         "type": f"urn:wavetrim:problem:{kind.name}",
         "title": kind.title,
         "status": kind.status,
         "detail": detail,
+        "error": detail,
+        **(members or {}),
     }
-    return ProblemResponse({**document, **(members or {})}, kind.status, headers)
+    # ASCII can repeat anything that was sent, even lone surrogates.
+    content = json.dumps(document, allow_nan=False)
+    return Response(content, kind.status, headers, media_type=MEDIA_TYPE)
 
 
 async def answer_http(request: Request, error: Exception) -> Response:
@@ -140,7 +120,7 @@ async def answer_http(request: Request, error: Exception) -> Response:
     return write_problem(kind, detail, headers=headers)
 
 
-def answer_incident(incident: str) -> ProblemResponse:
+def answer_incident(incident: str) -> Response:
     """The answer for an unexpected error: it says only where to find that in the log."""
     detail = f"an unexpected error, logged as incident {incident}"
     return write_problem(_INTERNAL, detail, members={"incident": incident})
@@ -165,7 +145,7 @@ def _cut(text: str, most: int = _MOST_CHARACTERS) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def _describe_invalid(error: RequestValidationError) -> ProblemResponse:
+def _describe_invalid(error: RequestValidationError) -> Response:
     """Names the first broken field, and lists the first ten."""
     found = error.errors()
     broken = [_describe_broken(detail) for detail in found[:_MOST_BROKEN]]

@@ -7,7 +7,6 @@ nothing from a body, a query or a key.
 import asyncio
 import json
 import logging
-import logging.config
 import re
 import secrets
 from contextvars import ContextVar
@@ -78,17 +77,6 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-class CutRequests(logging.Filter):
-    """Tells in a line of a request that a stop has cut, in place of uvicorn's traceback."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Change the record if it is about that."""
-        if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
-            record.msg, record.args = "the service stops: a request has been cut", ()
-            record.exc_info, record.levelno, record.levelname = None, logging.WARNING, "WARNING"
-        return True
-
-
 def configure_logging(level: str, log_format: LogFormat = "text") -> None:
     """Sets up the root logger of this process.
 
@@ -96,23 +84,18 @@ def configure_logging(level: str, log_format: LogFormat = "text") -> None:
         level: "debug", "info", "warning" or "error".
         log_format: How a line is written.
     """
-    formatter = {"text": TextFormatter, "json": JsonFormatter}[log_format]
-    logging.config.dictConfig(
-        {
-            "version": 1,
-            "disable_existing_loggers": False,
-            "formatters": {"line": {"()": formatter}},
-            "filters": {"cut": {"()": CutRequests}},
-            "handlers": {
-                "stderr": {
-                    "class": "logging.StreamHandler",
-                    "formatter": "line",
-                }
-            },
-            "loggers": {"uvicorn.error": {"filters": ["cut"]}},
-            "root": {"level": level.upper(), "handlers": ["stderr"]},
-        }
-    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(TextFormatter() if log_format == "text" else JsonFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.getLogger("uvicorn.error").addFilter(_tell_cut)
+
+
+def _tell_cut(record: logging.LogRecord) -> bool:
+    """Tells in a line of a request that a stop has cut, in place of uvicorn's traceback."""
+    if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
+        record.msg, record.args = "the service stops: a request has been cut", ()
+        record.exc_info, record.levelno, record.levelname = None, logging.WARNING, "WARNING"
+    return True
 
 
 def _stamp(record: logging.LogRecord) -> str:

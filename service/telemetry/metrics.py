@@ -2,7 +2,6 @@
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -100,14 +99,8 @@ class Metrics:
         )
         self.incidents = count("wavetrim_incidents", "Errors that nobody expected.")
         self._describe_processes()
-        # Finding the counter of a label takes longer than counting.
-        self._find_end = lru_cache(maxsize=8)(self.jobs_finished.labels)
-        self._find_seconds = lru_cache(maxsize=8)(self.seconds_by_part.labels)
-        self._find_wait = lru_cache(maxsize=4)(self.queue_seconds.labels)
-        self._find_requests = lru_cache(maxsize=256)(self.requests.labels)
-        self._find_latency = lru_cache(maxsize=256)(self.latency.labels)
         for state in ("succeeded", "failed", "cancelled"):
-            self._find_end(state)  # starts at 0, so that the first count shows as an increase
+            self.jobs_finished.labels(state)  # starts at 0: the first count shows as an increase
 
     def _describe_processes(self) -> None:
         """Adds the build's labels, and collectors of both processes."""
@@ -133,11 +126,11 @@ class Metrics:
                 parts that did not run.
             plan: The plan, of one product of a stack; None without one.
         """
-        self._find_end("succeeded").inc()
+        self.jobs_finished.labels("succeeded").inc()
         for part in PARTS:
             seconds = timings.get(f"{part}_seconds")
             if seconds is not None:
-                self._find_seconds(part).observe(seconds)
+                self.seconds_by_part.labels(part).observe(seconds)
         total_seconds, told = timings.get("total_seconds"), plan or {}
         predicted_seconds = told.get("predicted", {}).get("total_seconds")
         if predicted_seconds is not None and total_seconds:
@@ -151,16 +144,16 @@ class Metrics:
             wait_seconds: How long it waited for the engine; 0 for an inline product.
             size: The cube root of M·N·K.
         """
-        self._find_wait("lane").observe(wait_seconds)
+        self.queue_seconds.labels("lane").observe(wait_seconds)
         self.product_size.observe(size)
 
     def record_job_wait(self, seconds: float) -> None:
         """Counts how long a job has waited, from its request to its first try."""
-        self._find_wait("jobs").observe(seconds)
+        self.queue_seconds.labels("jobs").observe(seconds)
 
     def record_end(self, state: str) -> None:
         """Counts a job that ended as `failed` or `cancelled`."""
-        self._find_end(state).inc()
+        self.jobs_finished.labels(state).inc()
 
     def record_request(self, method: str, route: str, status: int, seconds: float | None) -> None:
         """Counts an answered HTTP request.
@@ -172,9 +165,9 @@ class Metrics:
             seconds: Time until the answer was sent; None for a stream.
         """
         known = method if method in _METHODS else "other"
-        self._find_requests(known, route, str(status)).inc()
+        self.requests.labels(known, route, str(status)).inc()
         if seconds is not None:
-            self._find_latency(known, route).observe(seconds)
+            self.latency.labels(known, route).observe(seconds)
 
     def record_wire_refusal(self, status: str) -> None:
         """Counts a refusal before the application."""

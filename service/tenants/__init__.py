@@ -2,7 +2,7 @@
 
 `tenant` is a caller: name, scopes, quotas. `key_ring` has the callers' keys in memory and reads
 them again once a second, so calls do not wait for the database. `tokens` verifies an issuer's JWTs
-with the keys that `issuer_keys` fetches and `jwks` parses. `bytes_in_flight` counts against quotas.
+with the keys that `issuer_keys` fetches and `jwks` parses. `shares` limits what one caller has.
 
 The key in the environment is the service's own: its caller is the one tenant without a name, and
 sees what belongs to any tenant. docs/operations.md is for operators.

@@ -20,9 +20,8 @@ from wavetrim.scheduler.engine.messages import (
     decode_message,
     encode_message,
 )
-from wavetrim.service.api.calls import read_model, read_query
 from wavetrim.service.api.checks import check_host, check_idempotency
-from wavetrim.service.api.json_document import read_json
+from wavetrim.service.api.fields import read_json, read_model, read_query
 from wavetrim.service.api.matrices.download import parse_range
 from wavetrim.service.api.matrices.matrices import StoreQuery
 from wavetrim.service.api.problem_kinds import REFUSALS
@@ -31,7 +30,7 @@ from wavetrim.service.api.products.leased_matmul import LeasedProduct
 from wavetrim.service.api.products.matmul import NAMES, MatmulQuery
 from wavetrim.service.api.products.plan import PlanQuery
 from wavetrim.service.api.v2.request import read_request
-from wavetrim.service.api.wire.digests import format_digest, parse_digest
+from wavetrim.service.api.wire.content import format_digest, parse_digest
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.settings import Settings

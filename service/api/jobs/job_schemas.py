@@ -1,19 +1,14 @@
 """Schemas of jobs, and of how a product was computed: its plan, timings and verification."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from wavetrim.service.api.products.plan_schemas import PlanSummary
 from wavetrim.service.api.schemas import ExpectedView, Owner, show_expected
-from wavetrim.service.clock import show_time
 from wavetrim.service.jobs.estimate import Expected
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.request import JobRequest, Priority
-
-Model = TypeVar("Model", bound=BaseModel)
 
 
 class PlanNode(BaseModel):
@@ -179,28 +174,6 @@ class JobPage(BaseModel):
 
 def show_job(job: Job, expected: Expected | None) -> JobView:
     """The job as it is sent, with when it should begin and end."""
-    return JobView(
-        id=job.id,
-        state=job.state,
-        progress=job.progress,
-        rows_done=None if job.rows_done is None else RowsDoneView(**job.rows_done),
-        priority=job.priority,
-        labels=job.labels,
-        request=JobRequest.model_validate(job.request),
-        plan=_show(RunPlan, job.plan),
-        timings=_show(JobTimings, job.timings),
-        verification=_show(VerificationView, job.verification),
-        result=job.result,
-        error=JobError.model_validate(job.error) if job.error else None,
-        attempts=job.attempts,
-        cancel_requested=job.cancel_requested,
-        created_at=show_time(job.created_at),
-        started_at=None if job.started_at is None else show_time(job.started_at),
-        finished_at=None if job.finished_at is None else show_time(job.finished_at),
-        owner=job.owner,
-        expected=None if expected is None else show_expected(expected),
-    )
-
-
-def _show(model: type[Model], told: Mapping[str, Any] | None) -> Model | None:
-    return model.model_validate(told) if told else None
+    told = {name: getattr(job, name) for name in JobView.model_fields if name != "expected"}
+    shown = None if expected is None else show_expected(expected)
+    return JobView.model_validate({**told, "expected": shown})

@@ -7,8 +7,9 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field, TypeAdapter
 
-from wavetrim.service.api.calls import JSON, Call, CallRoute, check_fields, make_answer, read_model
+from wavetrim.service.api.calls import JSON, Call, CallRoute, make_answer
 from wavetrim.service.api.checks import check_idempotency
+from wavetrim.service.api.fields import check_fields, read_json, read_model
 from wavetrim.service.api.jobs.job_schemas import (
     CancelledView,
     JobChange,
@@ -16,7 +17,6 @@ from wavetrim.service.api.jobs.job_schemas import (
     JobView,
     show_job,
 )
-from wavetrim.service.api.json_document import read_json
 from wavetrim.service.api.matrices.download import send_matrix
 from wavetrim.service.api.openapi import (
     describe_download,

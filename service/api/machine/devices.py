@@ -1,18 +1,26 @@
-"""Devices: what computes here, and what can be planned for."""
+"""Devices and profiles: what computes here or can be planned for, and the numbers of plans."""
 
 from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from wavetrim.scheduler.profile.machine import (
+    CpuModel,
+    GpuModel,
+    JointLinks,
+    KernelRate,
+    LinkModel,
+)
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.openapi import list_refusals
+from wavetrim.service.api.products.plan import DeviceName
 from wavetrim.service.api.schemas import Pair
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.disk.files import measure_disk
 
-router = APIRouter(prefix="/v1/devices", tags=["plan"], route_class=CallRoute)
+router = APIRouter(prefix="/v1", tags=["plan"], route_class=CallRoute)
 
 
 class _Described(BaseModel):
@@ -154,7 +162,7 @@ class DevicesView(BaseModel):
     presets: list[PresetView] = Field(description="GPUs that can be planned for.")
 
 
-@router.get("", responses=list_refusals())
+@router.get("/devices", responses=list_refusals())
 def list_devices(call: Call) -> DevicesView:
     """List the GPUs of this machine, its memory and disk, nodes, and presets."""
     engine, engines, arena = call.parts.engine, call.parts.engines, call.parts.arena
@@ -179,3 +187,61 @@ def _show_disk(settings: Settings) -> DiskView | None:
     except OSError:
         return None
     return DiskView(**measured, limit_bytes=int(settings.max_storage_bytes))
+
+
+class ProfileQuery(BaseModel):
+    """Whose profile is asked for."""
+
+    device: DeviceName = None
+
+
+class CorrectionView(BaseModel):
+    """How runs of one kind correct predictions."""
+
+    kind: str = Field(description="Device, memory and bottleneck of the runs.")
+    factor: float = Field(description="Median of measured over predicted seconds.")
+    runs: int = Field(description="Runs that the factor is from.")
+
+
+class GpuView(_Described):
+    """A GPU as the model knows it."""
+
+    index: int = Field(description="CUDA's index of the GPU; 0 without one.")
+    device: str = Field(description='Name of the GPU, or "cpu".')
+    source: str = Field(description="Where the profile as a whole comes from.")
+    measured_at: str | None = Field(description="When it was measured; null for a preset.")
+    gpu: GpuModel | None = Field(description="The GPU's data sheet; null without one.")
+    links: list[LinkModel] = Field(description="The ways to it, one a kind of memory.")
+    kernels: list[KernelRate] = Field(
+        description="Rates of the kernels that were measured; others are estimated."
+    )
+
+
+class MachineView(GpuView):
+    """A machine as the model knows it: its first GPU, and what is beside it."""
+
+    beside: list[GpuView] = Field(description="The machine's other GPUs, in CUDA's order.")
+    cpu: CpuModel = Field(description="The CPU.")
+    joint: JointLinks | None = Field(
+        description="What the links of all its GPUs reach together; null if not measured."
+    )
+    corrections: list[CorrectionView] = Field(
+        description="How runs here correct predictions, for each kind of run."
+    )
+
+
+@router.get("/profile", responses=list_refusals())
+def get_profile(call: Call, query: Annotated[ProfileQuery, Query()]) -> MachineView:
+    """Show all numbers that plans for a machine are made from."""
+    profile = call.parts.engine.profiles.find(query.device)
+    corrections = [
+        CorrectionView(kind=kind, factor=factor.reported, runs=factor.runs)
+        for kind, factor in profile.corrections.list_all().items()
+    ]
+    return MachineView(
+        **GpuView.model_validate(profile).model_dump(),
+        beside=[GpuView.model_validate(one) for one in profile.beside],
+        cpu=profile.cpu,
+        joint=profile.joint,
+        corrections=corrections,
+    )

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.service.api.calls import Call, CallRoute
+from wavetrim.service.api.calls import Call, CallRoute, make_answer
 from wavetrim.service.api.openapi import describe_status
 from wavetrim.service.api.problem_kinds import NOT_READY
 from wavetrim.service.api.problems import write_problem
@@ -29,23 +29,22 @@ class HealthView(BaseModel):
     detail: str | None = Field(None, description="What a degraded service lacks.")
 
 
-@router.get("/healthz/live", response_model_exclude_none=True)
-@router.get("/v2/health/live", response_model_exclude_none=True, operation_id="get_server_live")
-async def get_live(_call: Call) -> HealthView:
+@router.get("/healthz/live", response_model=HealthView)
+@router.get("/v2/health/live", response_model=HealthView, operation_id="get_server_live")
+async def get_live(_call: Call) -> Response:
     """Tell that the process answers."""
-    return HealthView(status="live", detail=None)
+    return make_answer({"status": "live"})
 
 
 _READY: Final[dict[str, Any]] = {
     "response_model": HealthView,
-    "response_model_exclude_none": True,
     "responses": {503: describe_status(503)},
 }
 
 
 @router.get("/healthz/ready", **_READY)
 @router.get("/v2/health/ready", operation_id="get_server_ready", **_READY)
-def get_ready(call: Call) -> HealthView | Response:
+def get_ready(call: Call) -> Response:
     """Tell whether jobs can be taken and computed; if not, what is missing."""
     parts, engine = call.parts, call.parts.engine
     failed = parts.writes.failures
@@ -57,9 +56,9 @@ def get_ready(call: Call) -> HealthView | Response:
     }
     missing = {name: reason for name, reason in checks.items() if reason is not None}
     if not missing and engine.degraded is not None:
-        return HealthView(status="degraded", detail=engine.degraded)
+        return make_answer({"status": "degraded", "detail": engine.degraded})
     if not missing:
-        return HealthView(status="ready", detail=None)
+        return make_answer({"status": "ready"})
     detail = "; ".join(f"{name}: {reason}" for name, reason in missing.items())
     return write_problem(
         NOT_READY, detail, headers={"Retry-After": "1"}, members={"missing": missing}

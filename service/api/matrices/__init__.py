@@ -1,5 +1,4 @@
-"""Stored matrices: `matrices` has the routes.
+"""Stored matrices: `matrices` has the routes, and stores what is uploaded.
 
-- `upload` stores a body, or compares it with what was stored under its Idempotency-Key.
-- `download` sends from the arena or from the file, whole or in part, by the request's conditions.
+`download` sends from the arena or from the file, whole or in part, by the request's conditions.
 """

@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from wavetrim.service.api.calls import Call
-from wavetrim.service.api.wire.digests import format_digest
+from wavetrim.service.api.wire.content import format_digest
 from wavetrim.service.api.wire.sender import (
     RawHeaders,
     choose_media_type,
@@ -228,19 +228,14 @@ def parse_range(text: str, size_bytes: int) -> tuple[int, int] | None:
     if match is None:
         return None
     first, last = match.groups()
-    if not first:
-        return _parse_suffix(text, last, size_bytes)
-    begin = int(first)
-    if last and int(last) < begin:
+    if first:
+        begin, end = int(first), int(last) + 1 if last else size_bytes
+    elif last:
+        begin, end = max(size_bytes - int(last), 0), size_bytes
+    else:
+        return None
+    if first and last and end <= begin:
         return None
     if begin >= size_bytes:
         raise RangeNotSatisfiable(text, size_bytes)
-    return begin, min(int(last) + 1, size_bytes) if last else size_bytes
-
-
-def _parse_suffix(text: str, length: str, size_bytes: int) -> tuple[int, int] | None:
-    if not length:
-        return None
-    if int(length) == 0:
-        raise RangeNotSatisfiable(text, size_bytes)
-    return max(size_bytes - int(length), 0), size_bytes
+    return begin, min(end, size_bytes)

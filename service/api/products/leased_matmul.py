@@ -4,7 +4,6 @@ The call's JSON document says where they lie, and the answer's how the product w
 """
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -15,11 +14,7 @@ from wavetrim.scheduler.engine.layout import check_layout
 from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.service.api.calls import Call, make_answer, read_model
-from wavetrim.service.api.checks import NPY_TYPES
 from wavetrim.service.api.jobs.job_schemas import ProductTimings, VerificationView
-from wavetrim.service.api.products.leases import check_unix
-from wavetrim.service.api.products.product import compute, describe_product
 from wavetrim.service.api.schemas import DtypeName, Pair, describe_pair
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import ShapesDiffer
@@ -84,23 +79,7 @@ class LeasedAnswer(BaseModel):
     )
 
 
-async def answer_leased(call: Call) -> None:
-    """Answers POST /v1/matmul with a JSON body."""
-    check_unix(call, otherwise=f"; other callers send .npy files as {NPY_TYPES[-1]}")
-    parts, tenant = call.parts, call.tenant
-    parts.products.check_admission(tenant.name)
-    product = read_model(LeasedProduct, await call.receive_document())
-    with ExitStack() as stack:
-        operands, out, extents = _find_matrices(product, parts.leases, tenant.sees)
-        for extent in extents:
-            stack.callback(extent.hold("request").release)
-        message = await compute(call, product, operands, out, extents)
-    response = make_answer(_describe(message))
-    response.raw_headers += describe_product(message)
-    await call.answer(response)
-
-
-def _find_matrices(
+def find_matrices(
     product: LeasedProduct, leases: Leases, owner: str | None
 ) -> tuple[list[Operand], Operand, tuple[Extent, ...]]:
     """Find a product's matrices in their leases, and check that they fit.
@@ -118,26 +97,25 @@ def _find_matrices(
         FieldProblem: A matrix does not lie in its lease, they do not fit together, or the result
             overlaps an operand.
     """
-    named = {"a": product.a, "b": product.b, "c": product.c if product.beta != 0 else None}
-    operands: dict[str, Operand | None] = dict.fromkeys(named)
-    matrices = (product.out, *named.values())
-    used = {one.lease: leases.get(one.lease, owner) for one in matrices if one is not None}
-    out, target = _find_operand("out", product.out, used[product.out.lease])
-    for name, matrix in named.items():
-        if matrix is not None:
-            operands[name], elements = _find_operand(name, matrix, used[matrix.lease])
-            if used[matrix.lease] is used[product.out.lease] and _overlap(target, elements):
-                raise FieldProblem("out", _show(product.out), f"apart from {name}, {_show(matrix)}")
-    a, b, c = operands.values()
-    assert a is not None
-    assert b is not None
+    named = {"out": product.out, "a": product.a, "b": product.b}
+    if product.c is not None and product.beta != 0:
+        named["c"] = product.c
+    used = {one.lease: leases.get(one.lease, owner) for one in named.values()}
+    found = {name: _find_operand(name, one, used[one.lease]) for name, one in named.items()}
+    out, target = found.pop("out")
+    for name, (_, elements) in found.items():
+        if named[name].lease == product.out.lease and _overlap(target, elements):
+            limit = f"apart from {name}, {_show(named[name])}"
+            raise FieldProblem("out", _show(product.out), limit)
+    operands = [operand for operand, _ in found.values()]
+    a, b, *rest = operands
     problem, _ = check_operands(
-        a, b, c, alpha=product.alpha, beta=product.beta, dtype=product.out.dtype
-    )
+        a, b, rest[0] if rest else None,
+        alpha=product.alpha, beta=product.beta, dtype=product.out.dtype,
+    )  # fmt: skip
     if (out.rows, out.columns) != (problem.m, problem.n):
         raise ShapesDiffer("shape of out", product.out.shape, f"{(problem.m, problem.n)}")
-    extents = tuple(lease.extent for lease in used.values())
-    return [one for one in (a, b, c) if one is not None], out, extents
+    return operands, out, tuple(lease.extent for lease in used.values())
 
 
 def _find_operand(name: str, matrix: LeasedMatrix, lease: Lease) -> tuple[Operand, NDArray[Any]]:
@@ -175,7 +153,8 @@ def _show(matrix: LeasedMatrix) -> str:
     return f"{matrix.shape} at byte {matrix.offset_bytes}"
 
 
-def _describe(message: Mapping[str, Any]) -> dict[str, Any]:
+def describe_leased(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to a product whose result lies in its lease."""
     plan, timings = message["plan"], dict(message["timings"])
     f_actual = timings.pop("f_actual")
     return {

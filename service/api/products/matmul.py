@@ -3,16 +3,20 @@
 A file with three dimensions is a stack of matrices, of which each has its product.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import lru_cache, partial
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field
+from starlette.types import Receive
 
-from wavetrim.scheduler.engine.messages import Operand
-from wavetrim.service.api.calls import JSON, Call, CallRoute
-from wavetrim.service.api.checks import check_length, read_media_type
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.options import NO_OPTIONS
+from wavetrim.service.api.calls import JSON, Call, CallRoute, make_answer
+from wavetrim.service.api.checks import NPY_TYPES, check_length, read_media_type
+from wavetrim.service.api.fields import read_model
 from wavetrim.service.api.openapi import (
     PRODUCT_HEADERS,
     describe_npy_answer,
@@ -22,21 +26,19 @@ from wavetrim.service.api.openapi import (
 from wavetrim.service.api.products.leased_matmul import (
     LeasedAnswer,
     LeasedProduct,
-    answer_leased,
+    describe_leased,
+    find_matrices,
 )
-from wavetrim.service.api.products.product import (
-    compute,
-    describe_operand,
-    describe_product,
-    open_memory,
-)
+from wavetrim.service.api.products.leases import check_unix
 from wavetrim.service.api.schemas import DtypeName
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.api.wire.sender import choose_media_type, send_views
-from wavetrim.service.jobs.operands import check_operands
+from wavetrim.service.jobs.operands import Shaped, check_operands, fold
 from wavetrim.service.option_fields import Factor, ProductOptions, QueryRows
 from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, NpyHeader, format_header
+from wavetrim.service.storage.memory.extent import Extent
 from wavetrim.service.storage.memory.request_memory import Piece, RequestMemory
+from wavetrim.service.telemetry.metrics import PARTS
 
 NAMES: Final = (
     "first matrix, A",
@@ -49,7 +51,7 @@ NAMES: Final = (
 class MatmulQuery(ProductOptions):
     """How a product in one call is computed: alpha · A·B + beta · C."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     f: QueryRows = "auto"
     beta: Factor = Field(
@@ -90,13 +92,13 @@ router = APIRouter(prefix="/v1/matmul", tags=["matmul"], route_class=CallRoute)
 async def matmul(call: Call, query: Annotated[MatmulQuery, Query()]) -> None:
     """Multiply two matrices, or stacks of them, and send the product; disconnecting cancels it."""
     if read_media_type(call.headers) == JSON:
-        await answer_leased(call)
+        await _answer_leased(call)
         return
     parts = call.parts
     parts.products.check_admission(call.tenant.name)
     limit_bytes = int(parts.settings.max_matrix_bytes)
-    body = BodyReader(call)
-    body.check_length((2 + (query.beta != 0)) * (limit_bytes + MAX_HEADER_BYTES))
+    most_bytes = (2 + (query.beta != 0)) * (limit_bytes + MAX_HEADER_BYTES)
+    body = BodyReader(call, most_bytes=most_bytes)
     with open_memory(call) as memory:
         operands, out, result = await call.receive_by(
             body, lambda: receive_operands(body, query, memory, limit_bytes)
@@ -106,6 +108,22 @@ async def matmul(call: Call, query: Annotated[MatmulQuery, Query()]) -> None:
         headers = [(b"content-type", media_type), *describe_product(message)]
         await send_views(call.scope, call.send, status=200, headers=headers, views=[result.whole])
         parts.metrics.sent_bytes.inc(len(result.whole))
+
+
+async def _answer_leased(call: Call) -> None:
+    """Answers a call whose JSON body names matrices in leases."""
+    check_unix(call, otherwise=f"; other callers send .npy files as {NPY_TYPES[-1]}")
+    parts, tenant = call.parts, call.tenant
+    parts.products.check_admission(tenant.name)
+    product = read_model(LeasedProduct, await call.receive_document())
+    with ExitStack() as stack:
+        operands, out, extents = find_matrices(product, parts.leases, tenant.sees)
+        for extent in extents:
+            stack.callback(extent.hold("request").release)
+        message = await compute(call, product, operands, out, extents)
+    response = make_answer(describe_leased(message))
+    response.raw_headers += describe_product(message)
+    await call.answer(response)
 
 
 async def receive_operands(
@@ -165,3 +183,86 @@ def _fit(headers: Sequence[NpyHeader], query: MatmulQuery) -> tuple[NpyHeader, b
 def _make_header(rows: int, columns: int, dtype: str, stack: int | None) -> tuple[NpyHeader, bytes]:
     head = format_header(rows, columns, dtype, stack=stack)
     return NpyHeader(rows, columns, dtype, False, len(head), stack), head
+
+
+def open_memory(call: Call) -> RequestMemory:
+    """Memory for the operands and the result of a call, counted against its caller's quota."""
+    parts = call.parts
+    take = partial(parts.in_flight.take, call.tenant)
+    return RequestMemory(parts.arena, parts.matrices.folder, take)
+
+
+def describe_operand(piece: Piece, matrix: Shaped, *, fortran_order: bool = False) -> Operand:
+    """A matrix in memory, as the engine finds it."""
+    return Operand(
+        piece.slab, piece.offset_bytes, matrix.rows, matrix.columns, matrix.dtype,
+        fortran_order, stack=matrix.stack,
+    )  # fmt: skip
+
+
+async def compute(
+    call: Call,
+    asked: ProductOptions,
+    operands: Sequence[Operand],
+    out: Operand,
+    extents: Sequence[Extent],
+    *,
+    priority: int = 0,
+    until: float | None = None,
+) -> Mapping[str, Any]:
+    """Compute the product of a call whose body has been received; a caller that leaves stops it.
+
+    Args:
+        call: The call.
+        asked: How it is computed.
+        operands: A, B and, if beta is not 0, C.
+        out: The result.
+        extents: The memory that they lie in.
+        priority: That of the product, as jobs have it.
+        until: When it must have been computed, by `time.perf_counter`; None for any time.
+
+    Returns:
+        The engine's message of success.
+
+    Raises:
+        FieldError: An option cannot be met on this machine.
+        JobFailed, Draining, ClientDisconnect: As `Products.compute`.
+    """
+    a, b, *rest = operands
+    c = rest[0] if rest else None
+    request = fold(
+        RunRequest(
+            job="", a=a, b=b, c=c, out=out, alpha=asked.alpha, beta=asked.beta,
+            options=asked.options, verify=asked.verify, reports=False,
+        )
+    )  # fmt: skip
+    if request.options is not NO_OPTIONS:
+        await call.parts.plans.plan_once(request)
+    leaving = partial(_await_leaving, call.receive)
+    return await call.parts.products.compute(
+        request, extents, leaving, caller=call.tenant.name, priority=priority, until=until
+    )
+
+
+async def _await_leaving(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def describe_product(message: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
+    """The headers that say how the product was computed."""
+    plan = message["plan"]
+    timings = {**message["timings"], "queue_seconds": message["queue_seconds"]}
+    shown = [
+        f"{part};dur={seconds * 1e3:.3f}"
+        for part in (*PARTS, "queue")
+        if (seconds := timings.get(f"{part}_seconds")) is not None
+    ]
+    headers = [
+        (b"server-timing", ", ".join(shown).encode()),
+        (b"wavetrim-f", b"%d" % (plan.get("stack", 1) * plan["f"])),
+        (b"wavetrim-f-actual", b"%d" % timings["f_actual"]),
+    ]
+    if plan["accuracy"] is not None:
+        headers.append((b"wavetrim-accuracy", plan["accuracy"].encode()))
+    return headers

@@ -6,8 +6,8 @@ A request passes, in this order:
   memory, from the body or from the head.
 - `request` checks the head, by `schemas`, and that the tensors fit together; `datatypes` has the
   element types, and numbers in JSON.
-- The products are computed as for `POST /v1/matmul`; `statistics` counts them.
+- The products are computed as for `POST /v1/matmul`.
 - `answer` sends the result from where it lies.
 
-`model` describes server and model.
+`model` describes server and model, and counts requests.
 """

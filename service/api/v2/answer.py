@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.engine.messages import Message
 from wavetrim.service.api.calls import Call
-from wavetrim.service.api.products.product import describe_product
+from wavetrim.service.api.products.matmul import describe_product
 from wavetrim.service.api.v2.datatypes import NAMES, list_elements
 from wavetrim.service.api.v2.request import InferRequest
 from wavetrim.service.api.v2.schemas import MODEL_NAME, MODEL_VERSION
@@ -59,11 +59,11 @@ async def make_views(
     if request.binary:
         output["parameters"] = {"binary_data_size": len(result)}
         return [memoryview(to_json(head)), result]
-    dtype = request.result.dtype
+    elements = np.frombuffer(result, find_dtype(request.result.dtype))
     if len(result) > _THREAD_ELEMENTS * 4:
-        output["data"] = await run_to_end(_read_elements, result, dtype)
+        output["data"] = await run_to_end(list_elements, elements)
         return [memoryview(await run_to_end(to_json, head))]
-    output["data"] = _read_elements(result, dtype)
+    output["data"] = list_elements(elements)
     return [memoryview(to_json(head))]
 
 
@@ -127,7 +127,3 @@ async def _compress(coding: str, views: Sequence[memoryview]) -> AsyncGenerator[
             if chunk := await run_to_end(partial(deflater.compress, piece)):
                 yield chunk
     yield deflater.flush()
-
-
-def _read_elements(result: memoryview, dtype: str) -> list[float]:
-    return list_elements(np.frombuffer(result, find_dtype(dtype)))

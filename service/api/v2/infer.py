@@ -20,7 +20,7 @@ from wavetrim.service.api.openapi import (
     list_refusals,
     refer,
 )
-from wavetrim.service.api.products.product import (
+from wavetrim.service.api.products.matmul import (
     compute,
     describe_operand,
     open_memory,
@@ -29,7 +29,6 @@ from wavetrim.service.api.v2.answer import HEAD_LENGTH, make_views, send_answer
 from wavetrim.service.api.v2.model import check_model, name_model, name_version
 from wavetrim.service.api.v2.request import InferRequest, read_request
 from wavetrim.service.api.v2.schemas import MOST_HEAD_BYTES, InferAnswer, InferHead
-from wavetrim.service.api.v2.statistics import Stopwatch
 from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
 from wavetrim.service.errors import BodyTooLarge, ContentRefused, FieldProblem
 from wavetrim.service.storage.memory.intake import copy_bytes
@@ -82,23 +81,22 @@ _STATUSES: Final = (404, 408, 409, 413, 415, 422, 429, 500, 504, 507)
 async def infer(call: Call) -> None:
     """Compute the product of A and B, or those of stacks of matrices."""
     check_model(call)
-    with call.parts.infer_statistics.count(call.tenant) as stopwatch:
-        await _answer(call, stopwatch)
+    with call.parts.infer_statistics.count(call.tenant) as noted:
+        await _answer(call, noted)
 
 
-async def _answer(call: Call, stopwatch: Stopwatch) -> None:
+async def _answer(call: Call, noted: dict[str, float]) -> None:
     parts, tenant, clock = call.parts, call.tenant, time.perf_counter
     began = clock()
     parts.products.check_admission(tenant.name)
     _check_page(call.headers)
     limit_bytes = int(parts.settings.max_matrix_bytes)
-    body = BodyReader(call, media_types=_MEDIA_TYPES, head="JSON head")
-    body.check_length(3 * limit_bytes + MOST_HEAD_BYTES)
+    most_bytes = 3 * limit_bytes + MOST_HEAD_BYTES
+    body = BodyReader(call, most_bytes=most_bytes, media_types=_MEDIA_TYPES, head="JSON head")
     with open_memory(call) as memory:
         request, operands, result = await call.receive_by(
             body, lambda: _receive(call, body, memory, limit_bytes)
         )
-        stopwatch.compute_input = clock() - began
         received = clock()
         asked, out = request.parameters, describe_operand(result, request.result)
         message = await compute(
@@ -106,11 +104,15 @@ async def _answer(call: Call, stopwatch: Stopwatch) -> None:
             until=began + asked.timeout / 1e6 if asked.timeout else None,
         )  # fmt: skip
         ended = clock()
-        stopwatch.products = message["plan"].get("stack", 1)
-        stopwatch.queue = message["queue_seconds"]
-        stopwatch.compute_infer = max(0.0, ended - received - stopwatch.queue)
         views = await make_views(request, result.view, message)
-        stopwatch.compute_output = clock() - ended
+        queue_seconds = message["queue_seconds"]
+        noted |= {
+            "products": message["plan"].get("stack", 1),
+            "queue": queue_seconds,
+            "compute_input": received - began,
+            "compute_infer": max(0.0, ended - received - queue_seconds),
+            "compute_output": clock() - ended,
+        }
         await send_answer(call, message, views)
         parts.metrics.sent_bytes.inc(len(views[-1]))
 
@@ -126,10 +128,8 @@ async def _receive_head(call: Call, body: BodyReader) -> InferRequest:
     """
     head_bytes = _read_head_length(call.headers.get(HEAD_LENGTH))
     if head_bytes is None:
-        content = await body.read_rest(MOST_HEAD_BYTES + 1)
-        if len(content) > MOST_HEAD_BYTES:
-            limit = f"at most {MOST_HEAD_BYTES} bytes of JSON; send tensors as binary data"
-            raise BodyTooLarge("body", f"more than {MOST_HEAD_BYTES} bytes", limit)
+        why = " of JSON; send tensors as binary data"
+        content = await body.read_rest(MOST_HEAD_BYTES, why=why)
     else:
         buffer = bytearray(head_bytes)
         await body.read_into(memoryview(buffer))

@@ -1,8 +1,13 @@
-"""The server and its one model, `matmul`, as the protocol describes them."""
+"""The server and its one model, `matmul`, as the protocol describes them, and its statistics."""
 
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Response
+from starlette.requests import ClientDisconnect
 
 from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.openapi import list_refusals
@@ -12,16 +17,20 @@ from wavetrim.service.api.v2.datatypes import DATATYPES
 from wavetrim.service.api.v2.schemas import (
     MODEL_NAME,
     MODEL_VERSION,
+    DurationFigures,
     ModelConfig,
+    ModelFigures,
     ModelMetadata,
     ModelReadiness,
     ModelStatistics,
     RepositoryEntry,
+    RequestFigures,
     ServerMetadata,
     TensorConfig,
     TensorMetadata,
 )
 from wavetrim.service.errors import ModelNotFound
+from wavetrim.service.tenants.tenant import Tenant
 from wavetrim.service.version import find_version
 
 ModelName = Annotated[
@@ -51,6 +60,9 @@ _TOLD: Final = {
     "verify": "false",
 }
 """What the configuration tells of a request: element types, and defaults of parameters."""
+
+MOST_CALLERS: Final = 1000
+"""The most callers whose figures are kept, the latest ones; chosen: tokens may name any number."""
 
 router = APIRouter(prefix="/v2", tags=["Open Inference Protocol"], route_class=CallRoute)
 
@@ -157,3 +169,56 @@ for _prefix, _names in (("", name_model), ("/versions/{version}", name_version))
             dependencies=[Depends(_names)],
             responses=list_refusals(404),
         )
+
+
+class InferStatistics:
+    """Counts requests. To be used from one event loop."""
+
+    def __init__(self) -> None:
+        self._callers: OrderedDict[str, Counter[str]] = OrderedDict()
+
+    @contextmanager
+    def count(self, tenant: Tenant) -> Iterator[dict[str, float]]:
+        """Count the request that the block answers; a caller that leaves is no failure.
+
+        The block notes how many `products` were asked for, and the seconds of the other parts of
+        `RequestFigures`.
+        """
+        counts = self._callers.setdefault(tenant.name, Counter())
+        self._callers.move_to_end(tenant.name)
+        if len(self._callers) > MOST_CALLERS:
+            self._callers.popitem(last=False)
+        noted, began = dict[str, float](), time.perf_counter()
+        try:
+            yield noted
+        except ClientDisconnect:
+            raise
+        except Exception:
+            _add(counts, "fail", time.perf_counter() - began)
+            raise
+        counts["products"] += int(noted.pop("products"))
+        for part, seconds in {**noted, "success": time.perf_counter() - began}.items():
+            _add(counts, part, seconds)
+
+    def describe(self, tenant: Tenant) -> ModelStatistics:
+        """The figures of a caller in the protocol's form; of all callers if it may see all."""
+        total = Counter[str]()
+        for name, counts in self._callers.items():
+            if tenant.sees in (None, name):
+                total += counts
+        stats = {
+            part: DurationFigures(count=total[part], ns=total[f"{part} ns"])
+            for part in RequestFigures.model_fields
+        }
+        figures = ModelFigures(
+            inference_count=total["products"],
+            execution_count=total["success"],
+            inference_stats=RequestFigures(**stats),
+        )
+        return ModelStatistics(model_stats=[figures])
+
+
+def _add(counts: Counter[str], part: str, seconds: float) -> None:
+    """Count a part of a request once more."""
+    counts[part] += 1
+    counts[f"{part} ns"] += round(seconds * 1e9)

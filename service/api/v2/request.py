@@ -6,8 +6,7 @@ from functools import lru_cache
 from math import prod
 from typing import Final
 
-from wavetrim.service.api.calls import check_fields
-from wavetrim.service.api.json_document import read_json
+from wavetrim.service.api.fields import check_fields, read_json
 from wavetrim.service.api.v2.datatypes import (
     DATATYPES,
     MOST_JSON_ELEMENTS,

@@ -18,8 +18,8 @@ EXCHANGE: Final = "wavetrim.exchange"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 """The interim answer, after which a client goes on and waits for the final one."""
 
-_JOINED_BYTES: Final = 2**16
-"""Longest first part of a body that is sent in one write with the answer's head; chosen."""
+SMALL_ANSWER_BYTES: Final = 2**16
+"""Longest body, or first part of one, that is sent in one write with the answer's head; chosen."""
 
 _PAUSE_SECONDS: Final = 0.001
 
@@ -73,7 +73,7 @@ class Exchange(asyncio.Transport):
         is_head = self._head is None and self._cycle.response_started
         if is_head and self._cycle.scope["method"] != "HEAD":  # whose answer has nothing else
             self._head = bytes(data)
-        elif self._head and len(data) <= _JOINED_BYTES:
+        elif self._head and len(data) <= SMALL_ANSWER_BYTES:
             joined, self._head = b"".join((self._head, data)), b""
             self._connection.transport.write(joined)
         else:

@@ -15,15 +15,17 @@ from wavetrim.service.api.wire.body_pull import (
     LEAST_BYTES_PER_SECOND,
     describe_stall,
 )
-from wavetrim.service.api.wire.digests import format_digest, parse_digest
+from wavetrim.service.api.wire.content import Inflater, format_digest, parse_digest
 from wavetrim.service.api.wire.exchange import EXCHANGE, Exchange
-from wavetrim.service.api.wire.inflater import Inflater
-from wavetrim.service.errors import BodyLengthWrong, DigestMismatch, UploadStalled
+from wavetrim.service.errors import (
+    BodyLengthWrong,
+    BodyTooLarge,
+    DigestMismatch,
+)
 from wavetrim.service.storage.matrices.npy import NpyHeader, parse_header
 
 SMALL_BODY_BYTES: Final = 2**16
-"""Bodies up to this length are received in one piece; longer ones can be pulled into a view.
-Chosen."""
+"""Longest body, and part of one, that is not worth a place or a thread; chosen."""
 
 _HASH_BYTES: Final = 8 * 2**20
 """Bytes that are hashed at a time, in a thread, while the next bytes arrive; chosen."""
@@ -38,11 +40,12 @@ _parse = lru_cache(maxsize=1024)(parse_header)
 class BodyReader:
     """Reads a body into memory of the caller, and hashes it if a digest was sent.
 
-    The bytes of a long body go straight from the socket into that memory; those of a short one, or
-    of one in chunks, are copied there as ASGI delivers them. A compressed body is inflated.
+    The bytes of a body of known length go straight from the socket into that memory; those of one
+    in chunks are copied there as ASGI delivers them. A compressed body is inflated.
 
     Args:
         request: The request; nothing of its body has been received.
+        most_bytes: The most that its matrices may have, each with its head; None for any length.
         media_types: Accepted media types; none for any.
         head: The part of the body that says how long it is, for refusals.
 
@@ -54,6 +57,7 @@ class BodyReader:
 
     Raises:
         ContentRefused: The body's media type or encoding is not accepted.
+        BodyTooLarge: It is longer than `most_bytes`, by what the request says.
         DigestMalformed: The Content-Digest field cannot be read.
     """
 
@@ -61,23 +65,24 @@ class BodyReader:
         self,
         request: Request,
         *,
+        most_bytes: int | None = None,
         media_types: Collection[str] = NPY_TYPES,
         head: str = ".npy header",
     ) -> None:
         headers = request.headers
         coding = check_content(headers, media_types)
-        exchange: Exchange | None = request.scope.get(EXCHANGE)
-        length_bytes = None if exchange is None else exchange.length_bytes
-        self.length_bytes = length_bytes if coding == "identity" else None
+        is_plain = coding == "identity"
+        exchange: Exchange | None = request.scope.get(EXCHANGE) if is_plain else None
+        self.length_bytes = None if exchange is None else exchange.length_bytes
+        if most_bytes is not None:
+            why = f" (max_matrix_bytes each, with a {head})"
+            check_length(self.length_bytes, most_bytes, field="Content-Length", why=why)
+        self._pulled = None if self.length_bytes is None else exchange
         self.received_bytes = 0
         self._receive_message = request.receive
         self._head = head
         self.idle_seconds = IDLE_SECONDS
-        self._whole_bytes = self.length_bytes or 0
-        self._pulled: Exchange | None = None
-        if self._whole_bytes > SMALL_BODY_BYTES:
-            self._pulled, self._whole_bytes = exchange, 0
-        self._inflater = None if coding == "identity" else Inflater(coding)
+        self._inflater = None if is_plain else Inflater(coding)
         self._window_seconds, self._window_bytes = 0.0, 0
         self._rest = memoryview(b"")
         self._ended = False
@@ -85,22 +90,12 @@ class BodyReader:
         self._expected = parse_digest(", ".join(digests)) if digests else None
         self._hash = hashlib.sha256() if self._expected is not None else None
         # The digest is that of what was sent (RFC 9530, section 2).
-        is_plain = self._inflater is None
         self._hashes = [self._hash] if self._hash is not None and is_plain else []
 
     @property
     def digest(self) -> bytes | None:
         """SHA-256 of all bytes that were read; None if no Content-Digest field was sent."""
         return self._hash.digest() if self._hash is not None else None
-
-    def check_length(self, most_bytes: int) -> None:
-        """Compares the body's length, if it is known, with the most that its matrices may have.
-
-        Raises:
-            BodyTooLarge: It is longer.
-        """
-        why = f" (max_matrix_bytes each, with a {self._head})"
-        check_length(self.length_bytes, most_bytes, field="Content-Length", why=why)
 
     def hash_rest(self, begin: bytes) -> "hashlib._Hash":
         """A SHA-256 of `begin` and of all bytes that are read from now on."""
@@ -160,18 +155,25 @@ class BodyReader:
                 with CancelScope(shield=True):
                     await asyncio.wait({asyncio.ensure_future(hashing)})
 
-    async def read_rest(self, most: int) -> bytes:
-        """Reads the rest of the body, or its next `most` bytes if it is longer.
+    async def read_rest(self, most_bytes: int, *, why: str = "") -> bytes:
+        """Reads the rest of the body.
+
+        Args:
+            most_bytes: The most bytes that it may have.
+            why: Where this limit comes from.
 
         Raises:
+            BodyTooLarge: It is longer.
             UploadStalled: The sender fell silent, or is too slow.
             ClientDisconnect: The sender left.
         """
         received = bytearray()
-        while len(received) < most and (chunk := await self._receive_some(most - len(received))):
+        while chunk := await self._receive_some(most_bytes + 1):
             received += chunk
-        self._rest = memoryview(bytes(received[most:]))
-        content = bytes(received[:most])
+            if len(received) > most_bytes:
+                value, limit = f"more than {most_bytes} bytes", f"at most {most_bytes} bytes{why}"
+                raise BodyTooLarge("body", value, limit)
+        content = bytes(received)
         self._update(content)
         return content
 
@@ -234,17 +236,14 @@ class BodyReader:
             assert self.length_bytes is not None
             buffer = bytearray(min(most, self.length_bytes - self.received_bytes))
             return bytes(buffer[: await self._pull(memoryview(buffer))]) if buffer else b""
-        chunk = await (self._receive() if self._inflater is None else self._receive_inflated())
-        while self.received_bytes < self._whole_bytes and (next_one := await self._receive()):
-            chunk += next_one
-        return chunk
+        return await (self._receive() if self._inflater is None else self._receive_inflated())
 
     async def _pull(self, view: memoryview) -> int:
         """Has the server fill a view; returns less than its length only at the body's end."""
         assert self._pulled is not None
         try:
             count = await self._pulled.receive_into(view, idle_seconds=self.idle_seconds)
-        except (ClientDisconnect, UploadStalled):
+        except BaseException:  # also where the time of a document is over
             self.received_bytes = self._pulled.received_bytes
             raise
         self.received_bytes += count

@@ -119,7 +119,6 @@ def _format(error: Exception) -> tuple[int, bytes]:
         The answer's status and its bytes.
     """
     answer = describe_error(error)
-    answer.add_error()  # the path, perhaps of /v2, is not known
     answer.headers["connection"] = "close"
     answer.headers["x-content-type-options"] = "nosniff"
     fields = b"".join(b"%b: %b\r\n" % field for field in answer.raw_headers)

@@ -14,16 +14,13 @@ from starlette.types import Scope, Send
 
 from wavetrim.service.api.checks import NPY_TYPES
 from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
-from wavetrim.service.api.wire.exchange import EXCHANGE, Exchange
+from wavetrim.service.api.wire.exchange import EXCHANGE, SMALL_ANSWER_BYTES, Exchange
 
 RawHeaders = list[tuple[bytes, bytes]]
 """Headers in ASGI's form, in lower case."""
 
 PIECE_BYTES: Final = 2**20
 """Bytes of one write; chosen: under TLS a write stops the event loop while it is encrypted."""
-
-SMALL_ANSWER_BYTES: Final = 2**16
-"""Longest answer that is copied and sent in one write with its head; chosen."""
 
 
 async def send_views(

@@ -20,7 +20,7 @@ from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.arena.slab import Slab, round_up
 from wavetrim.service.storage.errors import LeaseNotFound
 from wavetrim.service.storage.memory.extent import Extent
-from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
+from wavetrim.service.tenants.shares import BytesInFlight
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 
 FETCH_SECONDS: Final = 10.0

@@ -9,18 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
+from tests.server import NPY, decode_npy, encode_npy, make_server_fixture, open_http
 
 JSON = {"Content-Type": "application/json"}
 CODINGS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate": zlib.compress}
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("compressed")
-    settings = {"unix_socket": folder / "socket"}
-    with RunningServer(folder / "data", **settings) as running:
-        yield running
+server = make_server_fixture(has_socket=True)
 
 
 @pytest.mark.parametrize("coding", CODINGS)

@@ -10,19 +10,14 @@ import pytest
 
 from tests.limit import allow
 from tests.own_memory import watch_growth
-from tests.server import RunningServer, open_http
+from tests.server import make_server_fixture, open_http
 
 INFER = "/v2/models/matmul/infer"
 JSON = {"Content-Type": "application/json"}
 ONE = '{"name": "B", "datatype": "FP32", "shape": [1, 1], "data": [1]}'
 
 
-@pytest.fixture(scope="module")
-def local_server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("documents")
-    settings = {"unix_socket": folder / "socket"}
-    with RunningServer(folder / "data", **settings) as running:
-        yield running
+local_server = make_server_fixture(has_socket=True)
 
 
 def worst_latency(server, work):

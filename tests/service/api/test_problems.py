@@ -180,19 +180,6 @@ def test_schema_errors_name_field_value_and_limit(shared_server: RunningServer) 
 
 
 @pytest.mark.parametrize(
-    "content", [b'{"a": ', b'{"a": "\xff"}', b"[" * 20_000, b'{"a": ' + b"9" * 5000 + b"}"]
-)
-def test_malformed_json_is_a_bad_request(shared_server: RunningServer, content: bytes) -> None:
-    response = shared_server.client.post(
-        "/v1/jobs", content=content, headers={"Content-Type": "application/json"}
-    )
-    problem = check_problem(response, 400)
-    assert problem["type"].endswith("json-malformed")
-    assert problem["field"] == "body"
-    assert problem["limit"].startswith("JSON (")
-
-
-@pytest.mark.parametrize(
     ("content", "headers", "status", "members"),
     [
         (b'{"a": "x", "alpha": 2, "b": "x", "alpha": 3}', {}, 422, ("alpha", "3", "given once")),

@@ -44,7 +44,7 @@ def test_a_b_of_many_jobs_stays_until_its_matrix_is_deleted(start_server):
     draw = np.random.default_rng(1)
     a, b = (draw.integers(-3, 4, shape).astype("float32") for shape in ((64, 4096), (4096, 4096)))
     a_id, b_id = server.upload(a), server.upload(b)
-    wait_until(lambda: server.read_metric('wavetrim_arena{what="locked_bytes"}') > 0, seconds=60)
+    wait_until(lambda: server.read_arena("locked_bytes") > 0, seconds=60)
 
     def multiply():
         job = server.client.post("/v1/jobs", json={"a": a_id, "b": b_id, "f": 0}).json()

@@ -1,6 +1,9 @@
 """Callers of one service, each with a key of its own."""
 
+from contextlib import closing
+
 import numpy as np
+import pytest
 
 from tests.command import invoke_command
 from tests.processes import wait_until
@@ -26,6 +29,24 @@ def open_caller(server, key, socket=None):
     client = open_http(socket or server.url, headers={"Authorization": f"Bearer {key}"})
     wait_until(lambda: client.get("/v1/devices").status_code != 401)
     return client
+
+
+def make_caller_fixture(name):
+    """A fixture: a client of the module's `server` with a key of this name."""
+
+    @pytest.fixture(scope="module")
+    def caller(server):
+        with closing(open_caller(server, manage_keys(server, "add", name))) as client:
+            yield client
+
+    return caller
+
+
+def upload(client, array):
+    """The id of an array that is stored."""
+    answer = client.post("/v1/matrices", content=encode_npy(array), headers=NPY)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
 
 
 def store(client, size=2, **headers):

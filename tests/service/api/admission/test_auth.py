@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import socket
-from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 
@@ -11,7 +9,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from tests.server import RunningServer, Start
+from tests.server import RunningServer, Start, make_server_fixture
 from wavetrim.service.app import create_app
 from wavetrim.service.settings import Settings
 
@@ -25,10 +23,7 @@ OPEN_PATHS = (
 PLACES = dict.fromkeys(("matrix_id", "job_id", "lease_id", "model_name", "version"), "x")
 
 
-@pytest.fixture(scope="module")
-def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with RunningServer(tmp_path_factory.mktemp("locked") / "data", api_key=KEY) as running:
-        yield running
+locked = make_server_fixture(api_key=KEY)
 
 
 def list_calls(server: RunningServer) -> list[tuple[str, str]]:
@@ -127,7 +122,7 @@ def test_two_host_headers_are_refused_with_a_key_and_without(
 
 
 def ask_raw(server: RunningServer, head: str) -> tuple[int, dict[str, Any]]:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+    with server.connect() as connection:
         connection.sendall(f"{head}\r\n\r\n".encode())
         response = HTTPResponse(connection)
         response.begin()

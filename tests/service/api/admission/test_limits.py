@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from tests.limit import allow
-from tests.server import RunningServer, encode_npy
-from tests.service.api.admission.connections import connect
+from tests.server import RunningServer, encode_npy, make_server_fixture
 from tests.service.api.wire.wire_server import make_head, read_answer
 
 KEY = "a-key-of-these-tests"
@@ -20,11 +19,7 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 AUTHORIZED = f"Authorization: Bearer {KEY}"
 
 
-@pytest.fixture(scope="module")
-def locked(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("locked")
-    with RunningServer(folder / "data", api_key=KEY, unix_socket=folder / "socket") as running:
-        yield running
+locked = make_server_fixture(has_socket=True, api_key=KEY)
 
 
 @pytest.mark.parametrize("way", ["tcp", "unix"])
@@ -32,7 +27,7 @@ def test_the_key_is_asked_for_before_any_byte_of_a_body(locked, way):
     paths = {"/v1/matmul": JSON, "/v1/matrices": "application/x-npy"}
     paths |= dict.fromkeys(("/v1/jobs", "/v1/leases", "/v1/none"), JSON)
     for path, content_type in paths.items():
-        with connect(locked, way) as connection:
+        with locked.connect(way) as connection:
             began = time.monotonic()
             connection.sendall(make_head(path, 300, content_type=content_type))
             assert read_answer(connection)[0] == 401, path
@@ -42,7 +37,7 @@ def test_the_key_is_asked_for_before_any_byte_of_a_body(locked, way):
 def test_a_json_body_that_trickles_is_late_and_the_caller_is_told(locked):
     def trickle(way, path, count):
         lines = [AUTHORIZED, *(["Transfer-Encoding: chunked"] if count is None else [])]
-        with connect(locked, way) as connection:
+        with locked.connect(way) as connection:
             connection.sendall(make_head(path, count, *lines, content_type=JSON))
             began = time.monotonic()
             while time.monotonic() < began + 9:
@@ -65,7 +60,7 @@ def test_a_json_body_that_trickles_is_late_and_the_caller_is_told(locked):
 def test_refusals_before_the_application_are_all_counted_and_some_logged(locked):
     for head, expected in ((b"GET / HTTP/1.1\r\n" + b"X: 1\r\n" * 200, 431), (b"?\r\n\r\n", 400)):
         for _ in range(3):
-            with connect(locked) as connection:
+            with locked.connect() as connection:
                 connection.sendall(head)
                 assert read_answer(connection)[0] == expected
     for status in (431, 400):
@@ -81,7 +76,7 @@ def test_bodies_beyond_the_places_wait_and_are_refused_before_a_byte_is_taken(tm
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(RunningServer(tmp_path / "data", **settings))
         ways = ("tcp", "unix", "tcp", "unix")
-        first, second, third, fourth = (stack.enter_context(connect(server, way)) for way in ways)
+        first, second, third, fourth = (stack.enter_context(server.connect(way)) for way in ways)
         for connection in (first, second):
             connection.sendall(head)
             assert connection.recv(25) == CONTINUE

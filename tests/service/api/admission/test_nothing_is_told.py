@@ -23,7 +23,7 @@ def test_the_engines_environment_holds_no_key_and_no_password(start_server):
 
 def test_every_answer_forbids_browsers_to_guess_its_type(shared_server):
     for path in ("/", "/healthz/live", "/openapi.json", "/v1/jobs", "/v1/none", "/v2", "/metrics"):
-        answer = httpx.get(f"{shared_server.url}{path}")
+        answer = httpx.get(f"{shared_server.url}{path}", timeout=60)
         assert answer.headers.get_list("x-content-type-options") == ["nosniff"], path
     with shared_server.client.stream("GET", "/v1/jobs/events") as stream:
         assert stream.headers["x-content-type-options"] == "nosniff"

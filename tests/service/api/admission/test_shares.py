@@ -13,7 +13,7 @@ import pytest
 
 from tests.leases import fetch_descriptor
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
+from tests.server import NPY, RunningServer, decode_npy, encode_npy, make_server_fixture, open_http
 from tests.service.api.wire.wire_server import make_head
 from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller
 from wavetrim.service.api.wire.exchange import CONTINUE
@@ -23,18 +23,6 @@ FEW = ("sh", "-c", 'ulimit -n 256; exec "$@"', "sh")
 
 MIB = 2**20
 MATRIX = np.random.default_rng(0).random((300, 300))
-
-
-def connect(server, way="tcp"):
-    kind = socket.SOCK_SEQPACKET if way == "lease" else socket.SOCK_STREAM
-    connection = socket.socket(socket.AF_INET if way == "tcp" else socket.AF_UNIX, kind)
-    connection.settimeout(30)
-    if way == "tcp":
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.connect(("127.0.0.1", server.port))
-    else:
-        connection.connect(f"{server.settings['unix_socket']}.leases")
-    return connection
 
 
 def lease_all(server, stack):
@@ -53,13 +41,13 @@ def lease_all(server, stack):
 
 def be_silent_at_the_lease_socket(server, stack):
     for _ in range(300):
-        stack.enter_context(connect(server, "lease"))
+        stack.enter_context(server.connect("leases"))
 
 
 def stall_uploads(server, stack):
     content = encode_npy(np.ones((60, 60)))
     for _ in range(150):
-        connection = stack.enter_context(connect(server))
+        connection = stack.enter_context(server.connect(receive_buffer=4096))
         with contextlib.suppress(OSError):
             connection.sendall(make_head("/v1/matrices", len(content)) + content[:9000])
 
@@ -67,7 +55,7 @@ def stall_uploads(server, stack):
 def stall_downloads(server, stack):
     matrix = server.upload(np.ones((1500, 1500)))
     for _ in range(150):
-        connection = stack.enter_context(connect(server))
+        connection = stack.enter_context(server.connect(receive_buffer=4096))
         with contextlib.suppress(OSError):
             connection.sendall(make_head(f"/v1/matrices/{matrix}/data", None, method="GET"))
 
@@ -102,13 +90,14 @@ def test_whoever_takes_all_descriptors_that_there_are_leaves_enough_for_the_serv
         assert not [line for line in lines if "Too many open files" in line or "Traceback" in line]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("shares")
-    settings = {"max_connections": 40, "max_bodies": 4, "arena_bytes": 256 * MIB}
-    settings |= {"upload_idle_seconds": 2, "max_queued_jobs": 5}
-    with RunningServer(folder / "data", api_key=OWN_KEY, **settings) as running:
-        yield running
+server = make_server_fixture(
+    api_key=OWN_KEY,
+    max_connections=40,
+    max_bodies=4,
+    arena_bytes=256 * MIB,
+    upload_idle_seconds=2,
+    max_queued_jobs=5,
+)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +118,7 @@ def ask(
     count: int | None = None,
 ) -> socket.socket:  # fmt: skip
     """A connection on which a caller has asked."""
-    connection = connect(server)
+    connection = server.connect(receive_buffer=4096)
     key = f"Authorization: {client.headers['Authorization']}"
     connection.sendall(make_head(path, count, key, *lines, method=method))
     return connection

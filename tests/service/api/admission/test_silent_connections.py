@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import socket
 import ssl
 import time
 from http.client import HTTPResponse
@@ -14,7 +15,6 @@ from tests.certificates import make_certificate
 from tests.faults.limits import FEW_DESCRIPTORS
 from tests.limit import allow
 from tests.server import RunningServer
-from tests.service.api.admission.connections import connect
 
 
 @pytest.mark.slow
@@ -25,7 +25,7 @@ def test_silent_connections_do_not_lock_others_out_at_64_descriptors(tmp_path):
         server = stack.enter_context(RunningServer(tmp_path / "data", **settings))
         for _ in range(2):
             silent = [
-                stack.enter_context(connect(server, way))
+                stack.enter_context(server.connect(way))
                 for way in ("tcp", "unix")
                 for _ in range(40)
             ]
@@ -36,7 +36,7 @@ def test_silent_connections_do_not_lock_others_out_at_64_descriptors(tmp_path):
             done = server.wait_job(job)
             assert done["state"] == "succeeded", done
             for way in ("tcp", "unix"):
-                with connect(server, way) as connection, HTTPResponse(connection) as response:
+                with server.connect(way) as connection, HTTPResponse(connection) as response:
                     response.begin()
                     assert (response.status, response.headers["Retry-After"]) == (503, "1")
                     problem = json.loads(response.read())
@@ -59,7 +59,8 @@ def test_connections_that_never_shake_hands_do_not_lock_others_out_either(tmp_pa
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(RunningServer(tmp_path / "data", **settings))
         began = time.monotonic()
-        silent = [stack.enter_context(connect(server)) for _ in range(80)]
+        address = ("127.0.0.1", server.port)
+        silent = [stack.enter_context(socket.create_connection(address)) for _ in range(80)]
         # A caller that was connected before does not feel it.
         matrix = server.upload(np.eye(300))
         job = server.client.post("/v1/jobs", json={"a": matrix, "b": matrix}).json()["id"]

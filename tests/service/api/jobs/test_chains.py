@@ -10,35 +10,17 @@ import pytest
 from tests.limit import allow
 from tests.matrices import make_matrix
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy
-from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller
+from tests.server import decode_npy, make_server_fixture
+from tests.service.tenants.tenants import OWN_KEY, make_caller_fixture, upload
 
 A, B = (make_matrix(20, 20, "float64", seed=seed) for seed in (1, 2))
 COLUMN, ROW = np.ones((400, 1)), np.ones((1, 400))
 """Their product is larger than all that the service stores: a job of it fails."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("chains") / "data"
-    with RunningServer(
-        folder, api_key=OWN_KEY, max_storage_bytes="1MB", max_queued_jobs=20
-    ) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def ada(server):
-    client = open_caller(server, manage_keys(server, "add", "ada"))
-    yield client
-    client.close()
-
-
-@pytest.fixture(scope="module")
-def bob(server):
-    client = open_caller(server, manage_keys(server, "add", "bob"))
-    yield client
-    client.close()
+server = make_server_fixture(api_key=OWN_KEY, max_storage_bytes="1MB", max_queued_jobs=20)
+ada = make_caller_fixture("ada")
+bob = make_caller_fixture("bob")
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +28,6 @@ def stored(ada):
     """Ids of ada's matrices."""
     arrays = {"a": A, "b": B, "column": COLUMN, "row": ROW, "whole": np.ones((20, 20), np.int32)}
     return {name: upload(ada, array) for name, array in arrays.items()}
-
-
-def upload(client, array):
-    answer = client.post("/v1/matrices", content=encode_npy(array), headers=NPY)
-    assert answer.status_code == 201, answer.text
-    return str(answer.json()["id"])
 
 
 def post(client, **request):

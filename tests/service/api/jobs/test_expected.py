@@ -8,8 +8,8 @@ import pytest
 
 from tests.limit import allow
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy
-from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller
+from tests.server import RunningServer, make_server_fixture
+from tests.service.tenants.tenants import OWN_KEY, make_caller_fixture, upload
 
 SLOW = np.ones((700, 700), np.int64)
 """Its square takes some tenths of a second: int64 has no fast product."""
@@ -17,36 +17,9 @@ SLOW = np.ones((700, 700), np.int64)
 SPAN = {"position", "starts_at", "starts_between", "ends_at", "ends_between", "reason"}
 
 
-@pytest.fixture(scope="module")
-def service(make_server):
-    running: RunningServer = make_server(api_key=OWN_KEY, job_timeout_seconds=600)
-    running.wait_ready()
-    return running
-
-
-@pytest.fixture(scope="module")
-def make_server(tmp_path_factory):
-    started: list[RunningServer] = []
-
-    def make(**settings):
-        started.append(RunningServer(tmp_path_factory.mktemp("service") / "data", **settings))
-        return started[-1]
-
-    yield make
-    for one in started:
-        one.stop()
-
-
-@pytest.fixture(scope="module")
-def callers(service):
-    opened = [open_caller(service, manage_keys(service, "add", name)) for name in ("ada", "bob")]
-    yield opened
-    for one in opened:
-        one.close()
-
-
-def upload(client, array):
-    return str(client.post("/v1/matrices", content=encode_npy(array), headers=NPY).json()["id"])
+server = make_server_fixture(api_key=OWN_KEY, job_timeout_seconds=600)
+ada = make_caller_fixture("ada")
+bob = make_caller_fixture("bob")
 
 
 def post(client, a, **options):
@@ -81,8 +54,7 @@ def later(seconds):
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
 
 
-def test_a_lone_job_is_next_and_says_so(callers):
-    ada, _ = callers
+def test_a_lone_job_is_next_and_says_so(ada):
     job = post(ada, upload(ada, SLOW))
     expected = job["expected"]
     assert set(expected) == SPAN
@@ -108,8 +80,7 @@ def test_a_new_service_says_that_its_intervals_are_wide(start_server):
     assert high - low > 3 * (read(expected["ends_at"]) - low)
 
 
-def test_jobs_behind_others_have_their_place_and_later_ends(callers):
-    ada, _ = callers
+def test_jobs_behind_others_have_their_place_and_later_ends(ada):
     slow = upload(ada, SLOW)
     first = begin(ada, slow)
     jobs = [post(ada, slow) for _ in range(5)]
@@ -126,8 +97,7 @@ def test_jobs_behind_others_have_their_place_and_later_ends(callers):
     cancel(ada, [first, *jobs])
 
 
-def test_a_short_job_is_told_that_it_goes_before_long_ones(callers):
-    ada, _ = callers
+def test_a_short_job_is_told_that_it_goes_before_long_ones(ada):
     slow = upload(ada, np.ones((1000, 1000), np.int64))
     long = [begin(ada, slow), *(post(ada, slow) for _ in range(4))]
     short = post(ada, upload(ada, np.ones((200, 200), np.int64)))
@@ -139,8 +109,7 @@ def test_a_short_job_is_told_that_it_goes_before_long_ones(callers):
     assert get(ada, smallest, wait_seconds=60)["state"] == "succeeded"
 
 
-def test_of_others_a_caller_sees_numbers_and_devices_only(callers):
-    ada, bob = callers
+def test_of_others_a_caller_sees_numbers_and_devices_only(ada, bob):
     slow = upload(ada, SLOW)
     flood = [begin(ada, slow), *(post(ada, slow) for _ in range(6))]
     job = post(bob, upload(bob, SLOW))
@@ -157,8 +126,7 @@ def test_of_others_a_caller_sees_numbers_and_devices_only(callers):
     get(bob, job, wait_seconds=60)
 
 
-def test_a_plan_says_when_the_product_would_end_as_a_job(callers):
-    ada, _ = callers
+def test_a_plan_says_when_the_product_would_end_as_a_job(ada):
     query = "/v1/plan?m=700&n=700&k=700&dtype=int64"
     assert "expected" not in ada.get(query).json()
     free = ada.get(f"{query}&queued=true").json()["expected"]
@@ -173,8 +141,7 @@ def test_a_plan_says_when_the_product_would_end_as_a_job(callers):
     cancel(ada, jobs)
 
 
-def test_followers_hear_that_the_queue_moves(callers):
-    ada, _ = callers
+def test_followers_hear_that_the_queue_moves(ada):
     slow = upload(ada, SLOW)
     jobs = [begin(ada, slow), *(post(ada, slow) for _ in range(8))]
     positions, until = [], time.monotonic() + allow(20)
@@ -188,8 +155,7 @@ def test_followers_hear_that_the_queue_moves(callers):
     cancel(ada, jobs)
 
 
-def test_a_deadline_that_cannot_be_met_is_refused(callers):
-    ada, _ = callers
+def test_a_deadline_that_cannot_be_met_is_refused(ada):
     slow = upload(ada, SLOW)
     jobs = [begin(ada, slow), *(post(ada, slow) for _ in range(9))]
     deadline = later(0.02)
@@ -204,8 +170,7 @@ def test_a_deadline_that_cannot_be_met_is_refused(callers):
 
 
 @pytest.mark.parametrize("deadline", ["soon", "2026-03-01T12:00:00", 12, "2026-03-01"])
-def test_a_deadline_is_a_time_with_its_zone(callers, deadline):
-    ada, _ = callers
+def test_a_deadline_is_a_time_with_its_zone(ada, deadline):
     answer = ada.post("/v1/jobs", json={"a": "a", "b": "b", "deadline": deadline})
     assert answer.status_code == 422
     assert answer.json()["field"] == "deadline"
@@ -232,8 +197,7 @@ def post_with_deadline(client, a, size, **options):
     raise AssertionError(answer.text)
 
 
-def test_a_job_whose_deadline_passes_in_the_queue_ends_then(callers):
-    ada, _ = callers
+def test_a_job_whose_deadline_passes_in_the_queue_ends_then(ada):
     slow, quick = upload(ada, np.ones((1200, 1200), np.int64)), upload(ada, SLOW)
     first = begin(ada, slow)
     job = post_with_deadline(ada, quick, len(SLOW))
@@ -245,8 +209,7 @@ def test_a_job_whose_deadline_passes_in_the_queue_ends_then(callers):
     cancel(ada, [first, *later_ones])
 
 
-def test_a_job_whose_deadline_passes_while_it_runs_ends_then(callers):
-    ada, _ = callers
+def test_a_job_whose_deadline_passes_while_it_runs_ends_then(ada):
     slow = upload(ada, np.ones((1200, 1200), np.int64))
     for _ in range(8):  # some may end before it: that is what 90% says
         job = post_with_deadline(ada, slow, 1200)
@@ -260,8 +223,7 @@ def test_a_job_whose_deadline_passes_while_it_runs_ends_then(callers):
     assert get(ada, after, wait_seconds=30)["state"] == "succeeded"
 
 
-def test_a_job_may_run_for_its_timeout_only(callers):
-    ada, _ = callers
+def test_a_job_may_run_for_its_timeout_only(ada):
     slow = upload(ada, np.ones((1800, 1800), np.int64))
     ended = get(ada, post(ada, slow, timeout_seconds=0.5), wait_seconds=30)
     expect_end(ended, "timeout", read(ended["started_at"]) + 0.5)
@@ -269,8 +231,7 @@ def test_a_job_may_run_for_its_timeout_only(callers):
     assert "0.5 s (timeout_seconds)" in ended["error"]["message"]
 
 
-def test_a_timeout_is_at_most_the_services(callers):
-    ada, _ = callers
+def test_a_timeout_is_at_most_the_services(ada):
     a = upload(ada, np.ones((9, 9)))
     answer = ada.post("/v1/jobs", json={"a": a, "b": a, "timeout_seconds": 601})
     assert answer.status_code == 422

@@ -11,7 +11,7 @@ import pytest
 
 from tests.matrices import Array, make_matrix
 from tests.processes import wait_until
-from tests.server import RunningServer
+from tests.server import make_server_fixture
 from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
 
 MIB = 2**20
@@ -29,12 +29,7 @@ def square(slow):
     return squared
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """A service with enough memory for large products."""
-    folder = tmp_path_factory.mktemp("results") / "data"
-    with RunningServer(folder, arena_bytes=512 * MIB, arena_poison=True) as running:
-        yield running
+server = make_server_fixture(arena_bytes=512 * MIB, arena_poison=True)
 
 
 def post(server, a, **options):

@@ -11,6 +11,7 @@ from tests.processes import wait_until
 from tests.server import RunningServer, decode_npy
 from wavetrim.service.api.jobs.job_schemas import JobView
 
+JSON = {"Content-Type": "application/json"}
 VIEW = {
     "id", "state", "progress", "rows_done", "priority", "labels", "request", "plan", "timings",
     "verification", "result", "error", "attempts", "cancel_requested", "created_at",
@@ -184,10 +185,6 @@ def test_a_succeeded_job_is_not_cancelled(server, operands):
         ({"f": -1}, 422, "f", ["-1"]),
         ({"f": True}, 422, "f", ["True"]),
         ({"f": "all"}, 422, "f", ["'all'"]),
-        ({"kernel": "magic"}, 422, "kernel", ["'magic'", "one of"]),
-        ({"kernel": "register", "tile": "9x9"}, 422, "tile", ["'9x9'"]),
-        ({"accuracy": "good"}, 422, "accuracy", ["'good'", "strict"]),
-        ({"accuracy": "float64"}, 422, "accuracy", ["float64", "product in float32"]),
         ({"kernel": "tensor", "accuracy": "strict"}, 422, "kernel", ["'tensor'", "register"]),
         ({"sms": 0}, 422, "sms", ["0", "1"]),
         ({"sms": 1}, 422, "sms", ["no GPU"]),
@@ -219,37 +216,33 @@ def test_a_request_that_cannot_be_met_is_refused_by_field(
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_factors_are_finite(server, operands, value):
     body = json.dumps({"a": operands["tall"], "b": operands["wide"]})
-    response = server.client.post(
-        "/v1/jobs",
-        content=body.replace("}", f', "alpha": {value}}}'),
-        headers={"Content-Type": "application/json"},
-    )
+    content = body.replace("}", f', "alpha": {value}}}')
+    response = server.client.post("/v1/jobs", content=content, headers=JSON)
     expect_problem(response, 422, "alpha", "finite")
 
 
+@pytest.mark.parametrize("body", [b"", b"[]", b"3", b"{}"])
+def test_a_body_that_is_no_request_is_a_problem(server, body):
+    response = server.client.post("/v1/jobs", content=body, headers=JSON)
+    assert response.status_code == 422, response.text
+    assert response.headers["Content-Type"] == "application/problem+json"
+
+
 @pytest.mark.parametrize(
-    ("body", "status"),
-    [(b"{", 400), (b"", 422), (b"[]", 422), (b"3", 422), (b"{}", 422), (b"\xff\xfe{", 400)],
+    "body",
+    [
+        *(b"{", b'{"a": ', b"\xff\xfe{", b'{"a": "\xff"}', b"[" * 20_000),
+        *(b'{"a": ' + b"9" * 5000 + b"}", b'{"a": "\\ud800", "b": "x"}', b'{"\\udfff": 1}'),
+    ],
 )
-def test_a_body_that_is_no_request_is_a_problem(server, body, status):
-    response = server.client.post(
-        "/v1/jobs", content=body, headers={"Content-Type": "application/json"}
-    )
-    assert response.status_code == status, response.text
-    assert response.headers["Content-Type"] == "application/problem+json"
-
-
-@pytest.mark.parametrize("body", [b'{"a": "\\ud800", "b": "x"}', b'{"\\udfff": 1}'])
-def test_a_lone_surrogate_is_refused(server, body):
-    response = server.client.post(
-        "/v1/jobs", content=body, headers={"Content-Type": "application/json"}
-    )
-    assert response.status_code == 400, response.text
-    assert response.headers["Content-Type"] == "application/problem+json"
+def test_a_body_that_is_no_json_is_a_bad_request(server, body):
+    response = server.client.post("/v1/jobs", content=body, headers=JSON)
+    expect_problem(response, 400, "body", "JSON (")
+    assert response.json()["type"].endswith("json-malformed")
 
 
 def test_a_document_that_differs_from_its_digest_is_refused(server):
-    headers = {"Content-Digest": f"sha-256=:{'A' * 43}=:", "Content-Type": "application/json"}
+    headers = JSON | {"Content-Digest": f"sha-256=:{'A' * 43}=:"}
     response = server.client.post("/v1/jobs", content=b"{}", headers=headers)
     assert (response.status_code, response.json()["field"]) == (400, "Content-Digest")
 

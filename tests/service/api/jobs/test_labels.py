@@ -6,28 +6,12 @@ import numpy as np
 import pytest
 
 from tests.processes import wait_until
-from tests.server import RunningServer
-from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller, store
+from tests.server import make_server_fixture
+from tests.service.tenants.tenants import OWN_KEY, make_caller_fixture, store
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("labels") / "data", api_key=OWN_KEY) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def ada(server):
-    client = open_caller(server, manage_keys(server, "add", "ada"))
-    yield client
-    client.close()
-
-
-@pytest.fixture(scope="module")
-def bob(server):
-    client = open_caller(server, manage_keys(server, "add", "bob"))
-    yield client
-    client.close()
+server = make_server_fixture(api_key=OWN_KEY)
+ada = make_caller_fixture("ada")
+bob = make_caller_fixture("bob")
 
 
 def post(client, *labels, size=2, **options):

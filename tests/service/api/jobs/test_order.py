@@ -9,7 +9,7 @@ import pytest
 from tests.limit import allow
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, encode_npy
-from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller
+from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller, upload
 
 SLOW = np.ones((500, 500), np.int64)
 """Its square takes about a tenth of a second: int64 has no fast product."""
@@ -28,12 +28,6 @@ def callers(server):
     yield opened
     for one in opened:
         one.close()
-
-
-def upload(client, array):
-    answer = client.post("/v1/matrices", content=encode_npy(array), headers=NPY)
-    assert answer.status_code == 201, answer.text
-    return str(answer.json()["id"])
 
 
 def post(client, a, **options):

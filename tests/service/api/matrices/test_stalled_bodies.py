@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import socket
 from pathlib import Path
 
 import numpy as np
@@ -37,13 +36,9 @@ def announce(server, path, size_bytes):
     length = len(header) + size_bytes + (path == "/v1/matmul") * 10**6
     request = make_head(path, length) + header
     assert len(request) < 300
-    connection = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+    connection = server.connect()
     connection.sendall(request)
     return connection
-
-
-def read_arena(server, what):
-    return server.read_metric(f'wavetrim_arena{{what="{what}"}}')
 
 
 def count_disk_bytes(server):
@@ -74,7 +69,7 @@ def test_stalled_bodies_hold_a_step_each_and_keep_nobody_out(server, path, size)
         with announce(server, path, size_bytes) as connection:
             assert read_answer(connection)[0] == 507
         return
-    wait_until(lambda: count_files(server) == 0 and read_arena(server, "extents") == 1)
+    wait_until(lambda: count_files(server) == 0 and server.read_arena("extents") == 1)
     memory_before = count_memory_bytes(server)
     with contextlib.ExitStack() as stack:
         for count in (3, STALLED):
@@ -85,17 +80,17 @@ def test_stalled_bodies_hold_a_step_each_and_keep_nobody_out(server, path, size)
                 lambda: (
                     count_files(server) == count  # noqa: B023
                     if in_file
-                    else read_arena(server, "extents") == 1 + count  # noqa: B023
+                    else server.read_arena("extents") == 1 + count  # noqa: B023
                 )
             )
             assert count_disk_bytes(server) <= count * 4 * MIB
-            assert read_arena(server, "used_bytes") <= 8 * MIB + count * (4 * MIB + 4096)
+            assert server.read_arena("used_bytes") <= 8 * MIB + count * (4 * MIB + 4096)
             assert count_memory_bytes(server) - memory_before < (count + 2) * 4 * MIB + 48 * MIB
         other = np.arange(3 * MIB, dtype=np.float64).reshape(3, -1)
         matrix = server.upload(other)
         assert np.array_equal(server.download(f"/v1/matrices/{matrix}/data"), other)
         assert server.client.delete(f"/v1/matrices/{matrix}").status_code == 204
-    wait_until(lambda: count_files(server) == 0 and read_arena(server, "extents") == 1)
+    wait_until(lambda: count_files(server) == 0 and server.read_arena("extents") == 1)
     assert server.read_metric("wavetrim_stored_bytes") == 8 * 10**6 + 4096
 
 
@@ -117,7 +112,7 @@ def test_a_body_in_a_file_takes_no_descriptor_and_goes_with_its_caller(server, p
 
 def send_to_a_full_disk(server, disk, path, content):
     """Sends a body; when a quarter of it has come, another takes all the disk."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+    with server.connect() as connection:
         connection.sendall(make_head(path, len(content)) + content[: 10 * MIB])
         wait_until(lambda: 8 * MIB <= count_disk_bytes(server) <= 20 * MIB)
         with contextlib.suppress(OSError), (disk / "full").open("wb") as other:

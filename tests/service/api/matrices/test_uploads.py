@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import random
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -13,23 +12,16 @@ import numpy as np
 import pytest
 
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy
+from tests.server import NPY, decode_npy, encode_npy, make_server_fixture
 from tests.service.api.wire.wire_server import make_head, read_answer
 from wavetrim.service.storage.matrices.npy import DTYPES
 
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
 
 
-@pytest.fixture(scope="module")
-def tight_server(tmp_path_factory):
-    """A server with little room and little patience."""
-    with RunningServer(
-        tmp_path_factory.mktemp("tight") / "data",
-        max_matrix_bytes=4_000,
-        max_storage_bytes="5KB",
-        upload_idle_seconds=0.5,
-    ) as running:
-        yield running
+tight_server = make_server_fixture(
+    max_matrix_bytes=4_000, max_storage_bytes="5KB", upload_idle_seconds=0.5
+)
 
 
 def digest(content):
@@ -226,7 +218,7 @@ def test_digests_by_other_algorithms_are_ignored(shared_server):
 
 
 def send_raw(server, count, body=b""):
-    connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+    connection = server.connect()
     connection.sendall(make_head("/v1/matrices", count) + body)
     return connection
 

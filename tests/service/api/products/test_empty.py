@@ -1,12 +1,10 @@
 """Products without rows, columns or terms: like others at every door, as in process."""
 
-import json
-import urllib.request
-
 import numpy as np
 import pytest
 
 import wavetrim
+from tests.service.api.v2.test_infer import infer, make_client
 
 SIZES = [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0), (0, 3, 0), (300, 200, 0)]
 """M, N, K."""
@@ -57,28 +55,6 @@ def test_an_empty_product_is_a_job_and_its_matrices_are_stored(client, sizes):
 )
 @pytest.mark.parametrize("binary", [False, True])
 def test_an_empty_product_by_the_open_inference_protocol(shared_server, a, b, c, binary):
-    inputs = [
-        {"name": name, "datatype": "FP32", "shape": shape}
-        | (
-            {"parameters": {"binary_data_size": 4 * int(np.prod(shape))}}
-            if binary
-            else {"data": np.ones(shape).reshape(-1).tolist()}
-        )
-        for name, shape in (("A", a), ("B", b))
-    ]
-    head = json.dumps({"inputs": inputs, "parameters": {"binary_data_output": binary}}).encode()
-    body = head + b"".join(np.ones(s, "<f4").tobytes() for s in (a, b)) if binary else head
-    request = urllib.request.Request(
-        f"{shared_server.url}/v2/models/matmul/infer",
-        body,
-        {"Content-Type": "application/json", "Inference-Header-Content-Length": str(len(head))}
-        if binary
-        else {"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request) as answer:
-        length = answer.headers.get("Inference-Header-Content-Length")
-        content = answer.read()
-    told = json.loads(content[: int(length)] if length else content)["outputs"][0]
-    assert tuple(told["shape"]) == c
-    values = np.frombuffer(content[int(length) :], "<f4") if length else np.array(told["data"])
-    np.testing.assert_array_equal(values.reshape(c), np.zeros(c))
+    operands = (np.ones(shape, "float32") for shape in (a, b))
+    found = infer(make_client(shared_server), *operands, binary=binary)
+    np.testing.assert_array_equal(found, np.zeros(c))

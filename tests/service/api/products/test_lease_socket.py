@@ -5,10 +5,10 @@ import os
 import resource
 import socket
 
-from wavetrim.service.api.products.lease_socket import LeaseSocket
+from wavetrim.service.api.products.leases import LeaseSocket
 from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.storage.memory.leases import Leases
-from wavetrim.service.tenants.bytes_in_flight import BytesInFlight
+from wavetrim.service.tenants.shares import BytesInFlight
 
 
 def test_without_descriptors_a_caller_waits_and_the_loop_and_the_log_go_on(tmp_path, caplog):

@@ -17,7 +17,7 @@ import pytest
 
 from tests.leases import Lease, fetch_descriptor
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy, open_http
+from tests.server import NPY, RunningServer, decode_npy, encode_npy, make_server_fixture, open_http
 
 MIB = 2**20
 PUNCH_HOLE = 0x02 | 0x01
@@ -26,19 +26,14 @@ RUNNING = 'wavetrim_products{state="running"}'
 Document = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("leases")
-    with RunningServer(
-        folder / "data", unix_socket=folder / "socket",
-        arena_bytes=64 * MIB, arena_slab_bytes=64 * MIB, arena_poison=True,
-    ) as running:  # fmt: skip
-        yield running
+server = make_server_fixture(
+    has_socket=True, arena_bytes=64 * MIB, arena_slab_bytes=64 * MIB, arena_poison=True
+)
 
 
 @pytest.fixture
 def client(server):
-    with open_http(find_socket(server)) as client:
+    with open_http(server.unix_socket) as client:
         yield client
 
 
@@ -46,10 +41,6 @@ def client(server):
 def lease(client):
     with Lease(client, 8 * MIB) as lease:
         yield lease
-
-
-def find_socket(server):
-    return Path(str(server.settings["unix_socket"]))
 
 
 def describe_arena(client):
@@ -310,7 +301,7 @@ def test_the_memory_is_sealed_and_new(client, lease):
 
 
 def test_the_socket_is_its_users_alone(server, client):
-    path = Path(f"{find_socket(server)}.leases")
+    path = Path(f"{server.unix_socket}.leases")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     grant = client.post("/v1/leases", json={"bytes": 1}).json()
     assert grant["socket"] == str(path)
@@ -325,7 +316,7 @@ def test_the_socket_is_its_users_alone(server, client):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 def test_another_user_who_gets_to_the_socket_is_refused(server, client):
     """The file's mode keeps others out; even without it they are not served."""
-    path = Path(f"{find_socket(server)}.leases")
+    path = Path(f"{server.unix_socket}.leases")
     grant = client.post("/v1/leases", json={"bytes": 1}).json()
     # Connected as root, a socket has root's credentials: so connect() is made as another user.
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -405,7 +396,7 @@ def test_a_client_that_is_killed_in_a_product_gives_its_lease_back(server, clien
         other.memory[:] = 42
         spawn = multiprocessing.get_context("spawn")
         ready = spawn.Event()
-        process = spawn.Process(target=hold_lease, args=(find_socket(server), ready))
+        process = spawn.Process(target=hold_lease, args=(server.unix_socket, ready))
         process.start()
         assert ready.wait(60)
         wait_until(lambda: server.read_metric(RUNNING) == 1)

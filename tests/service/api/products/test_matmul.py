@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import socket
 import time
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from tests.matrices import assert_product, make_matrix
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy
+from tests.server import NPY, RunningServer, decode_npy, encode_npy, make_server_fixture
 from tests.service.api.wire.wire_server import make_head
 
 Array = NDArray[Any]
@@ -112,10 +111,7 @@ def test_a_missing_matrix_is_called_by_its_place(server):
         assert "no third matrix, C" in two["limit"], two
 
 
-@pytest.fixture(scope="module")
-def without_arena(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("files") / "data", arena_bytes=0) as running:
-        yield running
+without_arena = make_server_fixture(arena_bytes=0)
 
 
 def test_without_an_arena_files_serve(without_arena):
@@ -213,7 +209,7 @@ def test_a_caller_who_leaves_cancels_the_job(server):
     with send_product(server, content):
         wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
     wait_until(lambda: server.read_metric(finished) == before + 1)
-    wait_until(lambda: server.read_metric('wavetrim_arena{what="used_bytes"}') == 0)
+    wait_until(lambda: server.read_arena("used_bytes") == 0)
     check_nothing_left(server)
     assert multiply(server, make_array(3, 4), make_array(4, 5)).status_code == 200
 
@@ -235,7 +231,7 @@ def test_nothing_is_left_of_a_product_whose_caller_leaves_at_any_moment(request,
     with send_product(server, slow):
         wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
     wait_until(lambda: count_in_flight(server) == 0 and not server.list_matrix_files())
-    wait_until(lambda: server.read_metric('wavetrim_arena{what="used_bytes"}') == 0)
+    wait_until(lambda: server.read_arena("used_bytes") == 0)
     wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 0)
     assert not server.list_matrix_files()
     assert "incident" not in server.read_log()
@@ -243,7 +239,7 @@ def test_nothing_is_left_of_a_product_whose_caller_leaves_at_any_moment(request,
 
 def send_product(server, content, declared=None):
     """A connection that has posted a product, or the beginning of one."""
-    connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    connection = server.connect()
     connection.sendall(make_head("/v1/matmul", declared or len(content)) + content)
     return connection
 

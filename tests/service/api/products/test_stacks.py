@@ -6,23 +6,16 @@ import numpy as np
 import pytest
 
 from tests.matrices import assert_product, make_matrix
-from tests.server import NPY, RunningServer, decode_npy, encode_npy
+from tests.server import NPY, RunningServer, decode_npy, encode_npy, make_server_fixture
 from wavetrim.scheduler.problem import ITEM_BYTES
 
 MIB = 2**20
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with RunningServer(tmp_path_factory.mktemp("stacks") / "data", arena_poison=True) as running:
-        yield running
+server = make_server_fixture(arena_poison=True)
 
 
-@pytest.fixture(scope="module")
-def without_arena(tmp_path_factory):
-    """A service whose larger matrices are files."""
-    with RunningServer(tmp_path_factory.mktemp("files") / "data", arena_bytes=2 * MIB) as running:
-        yield running
+without_arena = make_server_fixture(arena_bytes=2 * MIB)
 
 
 def draw(shape, seed, dtype="float64"):

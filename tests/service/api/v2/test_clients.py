@@ -10,8 +10,9 @@ from tritonclient.http import InferenceServerClient, InferInput, InferRequestedO
 from tritonclient.utils import InferenceServerException
 
 from tests.matrices import assert_product, make_matrix
+from tests.service.api.v2.test_infer import make_client, make_inputs
 
-SHAPES = [(40, 30), (30, 20)]
+MATRICES = make_matrix(40, 30, "float32", seed=0), make_matrix(30, 20, "float32", seed=1)
 
 
 class AwaitedClient:
@@ -40,14 +41,6 @@ def client(request, shared_server):
     opened.close()
 
 
-def make_inputs():
-    matrices = [make_matrix(*shape, "float32", seed) for seed, shape in enumerate(SHAPES)]
-    inputs = [
-        InferInput(name, list(shape), "FP32") for name, shape in zip("AB", SHAPES, strict=True)
-    ]
-    return [x.set_data_from_numpy(y) for x, y in zip(inputs, matrices, strict=True)], matrices
-
-
 def test_server_and_model_are_described(client):
     assert client.is_server_live()
     assert client.is_server_ready()
@@ -68,7 +61,7 @@ def test_server_and_model_are_described(client):
 
 @pytest.mark.parametrize("version", ["", "1"])
 def test_products_are_computed_and_counted(client, version):
-    inputs, matrices = make_inputs()
+    inputs = make_inputs(*MATRICES)
 
     def count():
         (stats,) = client.get_inference_statistics("matmul", version)["model_stats"]
@@ -80,7 +73,7 @@ def test_products_are_computed_and_counted(client, version):
 
     before = count()
     answer = client.infer("matmul", inputs, version, request_id="7", priority=1, timeout=10**6)
-    assert_product(answer.as_numpy("C"), *matrices)
+    assert_product(answer.as_numpy("C"), *MATRICES)
     assert answer.get_response()["id"] == "7"
     with pytest.raises(InferenceServerException, match="shape of b"):
         client.infer("matmul", [inputs[0], InferInput("B", [1, 1], "FP32").set_data_from_numpy(
@@ -89,19 +82,17 @@ def test_products_are_computed_and_counted(client, version):
 
 
 def test_the_blocking_client_has_requests_under_way(shared_server):
-    inputs, matrices = make_inputs()
-    with contextlib.closing(
-        InferenceServerClient(shared_server.url.removeprefix("http://"), concurrency=4)
-    ) as client:
+    inputs = make_inputs(*MATRICES)
+    with contextlib.closing(make_client(shared_server, concurrency=4)) as client:
         asked = [client.async_infer("matmul", inputs) for _ in range(12)]
         for one in asked:
-            assert_product(one.get_result().as_numpy("C"), *matrices)
+            assert_product(one.get_result().as_numpy("C"), *MATRICES)
 
 
 def test_what_is_not_there_is_refused_in_words(client):
     for call in (
         lambda: client.get_model_metadata("convolve"),
-        lambda: client.infer("matmul", make_inputs()[0], "2"),
+        lambda: client.infer("matmul", make_inputs(*MATRICES), "2"),
         lambda: client.load_model("matmul"),
         lambda: client.update_log_settings({}),
         client.get_cuda_shared_memory_status,
@@ -116,7 +107,7 @@ def test_what_is_not_there_is_refused_in_words(client):
 
 def test_tensors_in_shared_memory_are_refused(client):
     """A client that reads its result from a region would find old bytes there."""
-    inputs, output = make_inputs()[0], InferRequestedOutput("C")
+    inputs, output = make_inputs(*MATRICES), InferRequestedOutput("C")
     output.set_shared_memory("region", 40 * 20 * 4)
     with pytest.raises(InferenceServerException, match="shared_memory_region is 'region'"):
         client.infer("matmul", inputs, outputs=[output])

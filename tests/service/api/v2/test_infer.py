@@ -19,8 +19,8 @@ from wavetrim.service.api.v2.datatypes import DATATYPES, NAMES
 INFER = "/v2/models/matmul/infer"
 
 
-def make_client(server: RunningServer) -> InferenceServerClient:
-    return InferenceServerClient(server.url.removeprefix("http://"))
+def make_client(server: RunningServer, **options: Any) -> InferenceServerClient:
+    return InferenceServerClient(server.url.removeprefix("http://"), **options)
 
 
 def make_inputs(*tensors: Array, binary: bool = True) -> list[InferInput]:

@@ -1,7 +1,6 @@
 """Downloads that nobody takes, or takes slowly: from files and from the arena, also over TLS."""
 
 import contextlib
-import socket
 import time
 from http.client import HTTPResponse
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from tests.certificates import make_certificate
 from tests.server import NPY, RunningServer, decode_npy, encode_npy
-from tests.service.api.wire.wire_server import make_context, make_head, wait_until
+from tests.service.api.wire.wire_server import make_head, wait_until
 
 ARRAY = np.random.default_rng(0).random((1024, 2048))
 CONTENT = encode_npy(ARRAY)
@@ -39,12 +38,7 @@ def server(request, tmp_path_factory):
 
 def ask(server, path, *, method="GET"):
     """A connection on which a request was sent; its receive buffer is small."""
-    connection = socket.socket()
-    connection.settimeout(30)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
-    connection.connect(("127.0.0.1", server.port))
-    if "tls_certificate" in server.settings:
-        connection = make_context().wrap_socket(connection)
+    connection = server.connect(receive_buffer=65536)
     connection.sendall(make_head(path, None, method=method))
     return connection
 

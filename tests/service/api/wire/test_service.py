@@ -1,6 +1,5 @@
 """The service's own routes on the wire: refusals before, within and after a body."""
 
-import socket
 import time
 
 import numpy as np
@@ -13,15 +12,11 @@ from tests.service.api.wire.wire_server import make_head, read_answer
 CONTENT = encode_npy(np.random.default_rng(0).random((1500, 1000)))
 
 
-def connect(server):
-    return socket.create_connection(("127.0.0.1", server.port), timeout=30)
-
-
 def ask_1_0(server, method, path, *lines):
     """Head and body of an answer to HTTP/1.0, which ends with the connection."""
     head = "\r\n".join([f"{method} {path} HTTP/1.0", *lines, "", ""])
     received = b""
-    with connect(server) as connection:
+    with server.connect() as connection:
         connection.sendall(head.encode())
         while chunk := connection.recv(2**16):
             received += chunk
@@ -51,7 +46,7 @@ def test_events_come_without_chunks_by_http_1_0(shared_server):
 
 def test_a_body_under_way_is_taken_when_the_service_is_told_to_stop(start_server):
     server = start_server()
-    with connect(server) as connection:
+    with server.connect() as connection:
         connection.sendall(make_head("/v1/matrices", len(CONTENT)) + CONTENT[:5_000_000])
         wait_until(lambda: bool(server.list_matrix_files()))
         server.terminate()
@@ -63,7 +58,7 @@ def test_a_body_under_way_is_taken_when_the_service_is_told_to_stop(start_server
 
 def test_a_body_that_never_ends_does_not_keep_the_service_from_stopping(start_server):
     server = start_server()
-    with connect(server) as connection:
+    with server.connect() as connection:
         connection.sendall(make_head("/v1/matrices", len(CONTENT)) + CONTENT[:5_000_000])
         wait_until(lambda: bool(server.list_matrix_files()))
         server.terminate()

@@ -1,17 +1,25 @@
-"""Reads every JSON document that a caller sends: within bounds, and no name twice in an object.
+"""Reads the fields that callers send: those of queries, and of JSON documents.
 
-What a document costs is its structure, not its bytes: eight megabytes may be 400,000 numbers, which
-take 20 ms, or two million lists of one number, which take a second. So marks are counted first, at
-some gigabytes a second. Of two equal names one value would count, and nobody would know which.
+A document is read within bounds, and no name may be there twice in an object. What it costs is its
+structure, not its bytes: eight megabytes may be 400,000 numbers, which take 20 ms, or two million
+lists of one number, which take a second. So marks are counted first, at some gigabytes a second. Of
+two equal names one value would count, and nobody would know which.
 """
 
 import re
-from typing import Any, Final
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final, TypeVar, get_origin
 
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
+from wavetrim.service.api.checks import check_query
 from wavetrim.service.errors import FieldProblem
+
+Model = TypeVar("Model", bound=BaseModel)
+Result = TypeVar("Result")
 
 _BOUNDS: Final = (
     (b",", 2**19, "commas"),
@@ -26,6 +34,46 @@ _SHOWN_BYTES: Final = 40
 """Bytes that a refusal shows of a document that is no JSON; chosen."""
 
 _VALUE: Final = re.compile(rb"\s*:\s*([^\s,{}\[\]]*)")
+
+
+@lru_cache(maxsize=256)
+def read_query(model: type[Model], query_string: bytes) -> Model:
+    """The fields of a query; they must not be changed.
+
+    Raises:
+        QueryFieldUnknown, QueryFieldRepeated: As `check_query`.
+        RequestValidationError: A field is not valid.
+    """
+    known = {name: get_origin(one.annotation) is list for name, one in model.model_fields.items()}
+    return check_fields(model.model_validate, check_query(query_string, known), "query")
+
+
+def read_model(model: type[Model], content: bytes) -> Model:
+    """The fields of a JSON body.
+
+    Raises:
+        RequestValidationError: It is not JSON, or a field is not valid.
+        FieldProblem: As `read_json`.
+    """
+    return check_fields(model.model_validate, read_json(content) if content else None, "body")
+
+
+def check_fields(validate: Callable[[Any], Result], sent: object, part: str) -> Result:
+    """What pydantic makes of the fields of a request.
+
+    Args:
+        validate: Makes it.
+        sent: The fields.
+        part: Where in the request they are: "query" or "body".
+
+    Raises:
+        RequestValidationError: A field is not valid.
+    """
+    try:
+        return validate(sent)
+    except ValidationError as error:
+        broken = [{**one, "loc": (part, *one["loc"])} for one in error.errors(include_url=False)]
+        raise RequestValidationError(broken) from error
 
 
 def read_json(content: bytes, *, times: int = 1) -> Any:

@@ -1,14 +1,23 @@
-"""Inflates bodies in gzip or deflate, whose bytes before compression are read.
+"""The content of bodies: inflated where they come in gzip or deflate, and its digest.
 
 `deflate` means zlib's format, as in RFC 9110; gzip may have several members, one after the other
-(RFC 1952, section 2.2). No more is inflated than a MiB beyond what is asked for.
+(RFC 1952, section 2.2). No more is inflated than a MiB beyond what is asked for. Of the digests in
+fields of RFC 9530 only sha-256 is read.
 """
 
+import base64
+import binascii
+import re
 import zlib
 from typing import Final
 
-from wavetrim.service.errors import BodyLengthWrong, ContentRefused
+from wavetrim.service.errors import BodyLengthWrong, ContentRefused, DigestMalformed
 from wavetrim.service.threads import run_to_end
+
+_MEMBER: Final = re.compile(
+    r"[ \t]*([a-z*][a-z0-9_.*-]*)=:([A-Za-z0-9+/=]*):[ \t]*(?:,|$)", re.ASCII
+)
+"""Key and value of a member of a Content-Digest field."""
 
 _ANY_WINDOW: Final = 47
 """The `wbits` with which zlib detects gzip or its own format."""
@@ -93,3 +102,35 @@ class Inflater:
             limit = "compressed data alone: one stream, or several members of gzip"
             raise BodyLengthWrong("body", found, limit)
         self._inflater = zlib.decompressobj(_GZIP_WINDOW)
+
+
+def parse_digest(text: str) -> bytes | None:
+    """Reads a Content-Digest field: a dictionary (RFC 9651) of byte sequences.
+
+    Args:
+        text: The field; several fields are joined with commas.
+
+    Returns:
+        The SHA-256, or None when the field has only other algorithms: these are ignored.
+
+    Raises:
+        DigestMalformed: The field breaks the grammar, or the digest has another length.
+    """
+    if _MEMBER.sub("", text):
+        limit = "members such as sha-256=:<base64>:"
+        raise DigestMalformed("Content-Digest", text[:200], limit)
+    value = dict(_MEMBER.findall(text)).get("sha-256")
+    if value is None:
+        return None
+    try:
+        digest = base64.b64decode(value, validate=True)
+    except binascii.Error:
+        digest = b""
+    if len(digest) != 32:
+        raise DigestMalformed("Content-Digest", value[:200], "the base64 of 32 bytes")
+    return digest
+
+
+def format_digest(digest: bytes) -> str:
+    """A Content-Digest field of a SHA-256."""
+    return f"sha-256=:{base64.b64encode(digest).decode()}:"
