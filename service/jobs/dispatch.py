@@ -57,8 +57,8 @@ class Dispatcher:
         for job in await run_to_end(self.jobs.requeue_interrupted):
             logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
         # Their tries are counted, as one of them may have ended that service.
-        for job, operands in await run_to_end(self.live.read, None):
-            self.live.add(self.live.make(job, operands, is_counted=True))
+        for job, product in await run_to_end(self.live.read, None):
+            self.live.add(self.live.make(job, product, is_counted=True))
         self.live.start(self.live.predict_anew())
         self.live.advance()
 
@@ -118,9 +118,9 @@ class Dispatcher:
 
     async def _find_added(self, job_ids: Sequence[str]) -> None:
         """Let the jobs of a POST wait that were added although it has failed."""
-        for job, operands in await insist(self.live.read, job_ids):
+        for job, product in await insist(self.live.read, job_ids):
             if job.state is JobState.QUEUED and self.live.find(job.id) is None:
-                self.live.add(self.live.make(job, operands))
+                self.live.add(self.live.make(job, product))
         self.live.advance()
 
     async def cancel(self, job_id: str, owner: str | None = None) -> Job:

@@ -1,7 +1,6 @@
 """When jobs end: told of each while it waits and runs, and learned from each.
 
-What is told when a job is accepted is remembered until it ends, and then compared. Between two
-answers about a job some time passes: who follows many jobs does not make them dearer.
+What is told when a job is accepted is remembered until it ends, and then compared.
 """
 
 from collections.abc import Sequence
@@ -27,9 +26,6 @@ from wavetrim.service.jobs.run import LiveJob
 
 if TYPE_CHECKING:
     from wavetrim.service.jobs.live import LiveJobs
-
-KEPT_SECONDS: Final = 0.25
-"""How long an answer about a job is given again; chosen."""
 
 _MOST_GROUPS: Final = 16
 """Kinds of the caller's products, and of all others', that are looked at; of more, some stand for
@@ -73,12 +69,10 @@ class Ends:
         now = read_clock()
         if job.state is JobState.RUNNING and job.started_at is not None:
             return self._tell_running(one, now, job.started_at)
-        if one.answer is None or now - one.answer.at > KEPT_SECONDS:
-            answer = self._find(one, one.is_inline)
-            if one.answer is None and self._engines.is_ready:
-                one.told = answer
-            one.answer = answer
-        return one.answer.expected
+        answer = self._find(one, one.is_inline)
+        if one.told is None and self._engines.is_ready:
+            one.told = answer
+        return answer.expected
 
     def _tell_dependent(self, job: LiveJob) -> Expected:
         """The answer about a job that waits for the results of others, and for theirs in turn."""

@@ -24,10 +24,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wavetrim.service.jobs.past import Span
-from wavetrim.service.jobs.queue import LEAST_SECONDS, PRIORITY_DOUBLES, Waits, find_ratio
+from wavetrim.service.jobs.queue import LEAST_SECONDS, PRIORITY_DOUBLES, find_ratio
+
+if TYPE_CHECKING:
+    from wavetrim.service.jobs.lanes.attempt import Attempt
 
 _MOST_ROUNDS: Final = 3
 """How often T is computed; chosen: it changes little after that."""
@@ -44,7 +47,7 @@ class Group(NamedTuple):
         times: How many such groups it stands for.
     """
 
-    waiting: Sequence[Waits]
+    waiting: Sequence["Attempt"]
     seconds: float
     times: int = 1
 
@@ -86,7 +89,7 @@ class Ahead:
 
 
 def find_ahead(
-    job: Waits,
+    job: "Attempt",
     own: Sequence[Group],
     others: Sequence[Others],
     *,
@@ -121,7 +124,7 @@ def find_ahead(
     return ahead
 
 
-def _count_own(job: Waits, groups: Iterable[Group], begin: float) -> tuple[int, float]:
+def _count_own(job: "Attempt", groups: Iterable[Group], begin: float) -> tuple[int, float]:
     """How many of its caller's go before a job that begins at some time, and their seconds."""
     ratio = find_ratio(job, begin)
     count, seconds = 0, 0.0

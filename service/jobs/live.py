@@ -8,7 +8,7 @@ result written. The transaction in which a job ends changes the rows of those th
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, islice
@@ -24,7 +24,6 @@ from wavetrim.service.jobs.inline import INLINE_SECONDS, InlineProducts
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.news import JobNews
-from wavetrim.service.jobs.operands import Operands, find_all, list_ids
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.queue import Queue
 from wavetrim.service.jobs.request import make_product
@@ -32,6 +31,7 @@ from wavetrim.service.jobs.run import LiveJob
 from wavetrim.service.jobs.table.store import JobStore, insist
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.telemetry.logs import trace_parent
 from wavetrim.service.telemetry.metrics import Metrics
 
@@ -46,9 +46,6 @@ commit."""
 
 WRITING_RUNS: Final = 16
 """Jobs at a time whose results are written while others are computed; chosen, to bound memory."""
-
-_GONE: Final = Operand(0, 0, 0, 0, "float32"), Operand(0, 0, 0, 0, "float32"), None
-"""Stands for operands that are gone: the job's run will find that, and fail."""
 
 _OVERDUE: Final = "deadline", "the job did not end before its deadline"
 _BROKEN: Final = "an unexpected error; the service's log has the details"
@@ -110,26 +107,18 @@ class LiveJobs:
         job = self.jobs.ended.find(job_id) if live is None else live.job
         return job if job and owner in (None, job.owner) and not job.awaited else None
 
-    def read(self, ids: Collection[str] | None) -> list[tuple[Job, Operands | None]]:
-        """Some jobs, and their operands, if all are there; None for all that have not ended."""
+    def read(self, ids: Collection[str] | None) -> list[tuple[Job, RunRequest]]:
+        """Some jobs, and their products; None for all that have not ended."""
         jobs = self.jobs.list_unfinished() if ids is None else self.jobs.find(ids).values()
-        found = self.matrices.find({one for job in jobs for one in list_ids(job)})
-        return [(job, find_all(job, found)) for job in jobs]
+        found = self.matrices.find({one for job in jobs for one in job.operands.values()})
+        return [(job, _make_product(job, found)) for job in jobs]
 
-    def make(
-        self,
-        job: Job,
-        operands: Operands | None,
-        product: RunRequest | None = None,
-        *,
-        is_counted: bool = False,
-    ) -> LiveJob:
-        """A job that does not live yet; its product is that of its operands, if not given."""
-        product = product or make_product(job.request, *(operands or _GONE))
+    def make(self, job: Job, product: RunRequest, *, is_counted: bool = False) -> LiveJob:
+        """A job that does not live yet, with its product."""
         return LiveJob(
             product, caller=job.owner, since=job.created_at, priority=job.priority,
             predicted_seconds=self.plans.predict(product),
-            job=job, all=self, operands=operands, is_counted=is_counted,
+            job=job, all=self, is_counted=is_counted,
         )  # fmt: skip
 
     def start(self, work: Coroutine[Any, Any, None], name: str = "jobs") -> asyncio.Task[None]:
@@ -176,7 +165,7 @@ class LiveJobs:
 
     async def _look_at(self, ids: Collection[str]) -> None:
         """Those of some jobs that wait for others: do they have all operands, or have ended?"""
-        for job, operands in await insist(self.read, ids):
+        for job, product in await insist(self.read, ids):
             live = self.find(job.id)
             if live is None or not live.job.awaited:
                 continue  # it is not added yet, or was cancelled meanwhile
@@ -184,15 +173,14 @@ class LiveJobs:
                 self._end(live, job)
             elif not job.awaited:
                 live.job = replace(job, priority=live.job.priority)
-                live.operands = operands
-                live.request = make_product(job.request, *(operands or _GONE))
-                live.predicted_seconds = self.plans.predict(live.request)
+                live.request = product
+                live.predicted_seconds = self.plans.predict(product)
                 self._let_wait(live)
         self.advance()
 
     async def predict_anew(self) -> None:
         """Plan the jobs that wait for the engine to start, once it has."""
-        await self.engines.fleet.here.wait_ready()
+        await self.engines.here.wait_ready()
         for live in tuple(self._live.values()):
             with suppress(FieldError):
                 await self.plans.plan_once(live.request)
@@ -232,12 +220,12 @@ class LiveJobs:
         except Exception as error:
             logger.exception("job %s broke off", live.job.id)
             if not live.has_begun:
-                self.update(live, live.job.begin_try(read_clock()))
+                self.update(live, live.job.begin_try())
             # After a database error it is tried again; any other is a fault of the service.
             if isinstance(error, SQLAlchemyError):
-                ended = await insist(self.jobs.break_off, live.job, counts=True)
+                ended = await insist(self.jobs.queue_again, live.job, live.job.attempts)
             else:
-                ended = await insist(self.jobs.fail, live.job, "internal", _BROKEN)
+                ended = await insist(self.jobs.end, live.job.fail("internal", _BROKEN))
         finally:
             self.running.discard(live)
         if ended is None and self.find(live.job.id) is live:
@@ -245,7 +233,7 @@ class LiveJobs:
             ended = (await insist(self.jobs.find, [live.job.id])).get(live.job.id, live.job)
         if ended is not None and not ended.state.finished:
             self._remove(live)
-            self.add(self.make(ended, live.operands, is_counted=live.is_counted))
+            self.add(self.make(ended, live.request, is_counted=live.is_counted))
         elif ended is not None:
             self._end(live, ended)
         self.advance()
@@ -296,3 +284,11 @@ class LiveJobs:
             self._metrics.record_success(job.timings, job.plan)
         else:
             self._metrics.record_end(job.state)
+
+
+def _make_product(job: Job, found: Mapping[str, Matrix]) -> RunRequest:
+    """The product of a job; an empty one if an operand is not there, or not yet."""
+    operands = [found[name] for name in job.operands.values() if name in found]
+    if len(operands) < len(job.operands):
+        return make_product(job.request, 2 * [Operand(0, 0, 0, 0, "float32")])
+    return make_product(job.request, operands)

@@ -12,12 +12,11 @@ from wavetrim.service.jobs.errors import DeadlineMissed, QueueFull
 from wavetrim.service.jobs.estimate import Expected
 from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.live import LiveJobs
-from wavetrim.service.jobs.operands import Operands, check_operands, find_operand, find_result
+from wavetrim.service.jobs.operands import check_operands, find_matrices, find_operand, find_result
 from wavetrim.service.jobs.request import JobOperand, JobRequest, make_product
 from wavetrim.service.jobs.run import LiveJob
 from wavetrim.service.jobs.table.changes import find_key
 from wavetrim.service.jobs.table.rows import make_job
-from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.telemetry.logs import trace_parent
 from wavetrim.service.tenants.tenant import Tenant
 from wavetrim.service.threads import run_to_end
@@ -39,9 +38,7 @@ async def check_requests(
     """
     named = await _take_results(live, requests, tenant)
     ids = {one for each in named for one in each.values() if isinstance(one, str)}
-    found = live.matrices.find_known(ids, tenant.sees)
-    if len(found) < len(ids):
-        found = await run_to_end(live.matrices.find, ids, tenant.sees)
+    found = await find_matrices(live.matrices, ids, tenant.sees)
     posted, trace = [], trace_parent.get()
     for index, (request, each) in enumerate(zip(requests, named, strict=True)):
         operands = {
@@ -51,7 +48,7 @@ async def check_requests(
         a, b, c = operands["a"], operands["b"], operands.get("c")
         problem, stack = check_operands(a, b, c, alpha=request.alpha, beta=request.beta)
         live.matrices.drafts.check_size(problem.m, problem.n, problem.dtype, stack)
-        product = make_product(asked := request.model_dump(), a, b, c)
+        product = make_product(asked := request.model_dump(), list(operands.values()))
         await live.plans.plan_once(product)
         job = make_job(
             asked,
@@ -60,10 +57,7 @@ async def check_requests(
             trace=trace,
             idempotency_key=key and find_key(key, tenant.name, index),
         )
-        known: Operands | None = None
-        if isinstance(a, Matrix) and isinstance(b, Matrix) and not isinstance(c, Operand):
-            known = a, b, c
-        posted.append(live.make(job, known, product))
+        posted.append(live.make(job, product))
     _check_count(live, tenant, len(posted))
     _check_times(live, posted)
     return posted

@@ -20,12 +20,11 @@ from wavetrim.service.errors import ServiceError
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
 from wavetrim.service.jobs.lanes.attempt import Attempt
-from wavetrim.service.jobs.operands import Operands, find_matrices
 from wavetrim.service.jobs.table.changes import Success
 from wavetrim.service.jobs.work import Work, check_files, find_changed, prepare
 from wavetrim.service.storage.database.shared_commits import Together
 from wavetrim.service.storage.errors import StorageFailed, StorageFull
-from wavetrim.service.threads import run_to_end
+from wavetrim.service.threads import await_end, run_to_end
 
 if TYPE_CHECKING:
     from wavetrim.service.jobs.estimate import Answer
@@ -46,19 +45,16 @@ class LiveJob(Attempt):
     Attributes:
         job: The job as it is now.
         all: All that have not ended, and what they meet on their way.
-        operands: Its A, B and C; None if they are still to be found.
         is_counted: Whether each try is written to the database before it begins. A job that ends
             the service at once would otherwise be tried for ever.
         is_inline: Whether the service computes it itself, without an engine.
         task: Brings it into memory and runs it, once it was taken from the queue.
         work: What its tries use, once it is in memory.
         is_computed: Whether its product is computed: its result is being written.
-        has_try: Whether its next try is counted already, as it was written before it begins.
         is_stopped: Whether it is to end as soon as the engine lets go of it.
         failure: Kind and message that it is to fail with then; None if it was cancelled.
-        writing: Writes that its try has begun, if that is slow.
+        is_noted: Whether it is written that its try has begun.
         told: The first answer about its end, from which is learned; None if no engine was ready.
-        answer: The last answer.
         deadline: Ends it at its deadline.
         timeout: Ends it when it has run for as long as it may.
     """
@@ -66,18 +62,15 @@ class LiveJob(Attempt):
     _: KW_ONLY
     job: Job
     all: "LiveJobs"
-    operands: Operands | None = None
     is_counted: bool = False
     is_inline: bool = False
     task: asyncio.Task[None] | None = None
     work: Work | None = None
     is_computed: bool = False
-    has_try: bool = False
     is_stopped: bool = False
     failure: tuple[str, str] | None = None
-    writing: asyncio.Task[None] | None = None
+    is_noted: bool = False
     told: "Answer | None" = None
-    answer: "Answer | None" = None
     deadline: asyncio.TimerHandle | None = None
     timeout: asyncio.TimerHandle | None = None
 
@@ -102,37 +95,40 @@ class LiveJob(Attempt):
         Raises:
             asyncio.CancelledError: The caller was cancelled; the job is in the queue again.
         """
-        first_attempts = self.job.attempts
+        attempts = self.job.attempts
         try:
             if self.failure is not None:
                 return await self._end_stopped()
-            if self.is_counted and not await self._write_try():
+            if not await self._note_try():
                 return None
             return await self._prepare_and_try()
         except JobStateConflict:
             return None
         except asyncio.CancelledError:
-            if self.has_begun and self.job.attempts > first_attempts:
-                await self._release()
+            await self._release(attempts)
             raise
         finally:
             if self.queue is not None:
                 self.all.engines.give_up(self)
 
-    async def _release(self) -> None:
+    async def _note_try(self) -> bool:
+        """Write the next try before it begins, if it counts; False if the job has ended."""
+        if not self.is_counted:
+            return True
+        return await await_end(self.all.jobs.note_try(self.job.begin_try())) is not None
+
+    async def _release(self, attempts: int) -> None:
+        """Queue the job again, as if it had not begun."""
         try:
-            await run_to_end(self.all.jobs.break_off, self.job, counts=False)
+            await run_to_end(self.all.jobs.queue_again, self.job, attempts)
         except SQLAlchemyError:
-            # Its row says that it runs, or waits: the next start runs it again either way.
+            # Its row says that it waits: the next start runs it again.
             logger.exception("job %s is left to the next start as it is", self.job.id)
 
     async def _prepare_and_try(self) -> Job | None:
-        operands, matrices = self.operands, self.all.matrices
         async with AsyncExitStack() as stack:
             try:
-                if operands is None:
-                    operands = await run_to_end(find_matrices, self.job, matrices)
-                preparing = prepare(self.job, operands, matrices)
+                preparing = prepare(self.job, self.all.matrices)
                 self.work = work = await stack.enter_async_context(preparing)
             except (ServiceError, OSError) as error:
                 self.on_begin()  # this is a try, too
@@ -141,7 +137,8 @@ class LiveJob(Attempt):
 
     async def _try_until_settled(self, work: Work) -> Job | None:
         while True:
-            message = await self._try_once(work)
+            tries = self.job.attempts + 1
+            message = await self._try_once(work, tries)
             self.is_computed = message["type"] == "succeeded"
             if self.is_inline:
                 self.all.advance()
@@ -149,18 +146,18 @@ class LiveJob(Attempt):
                 return await self._succeed(work, message)
             if message["type"] == "cancelled" or self.is_stopped:
                 return await self._end_stopped()
-            if not self.has_begun:
+            if self.job.attempts < tries:
                 self.on_begin()  # it could not be planned, which is a try, too
-            kind, reason, tries = message["kind"], message["message"], self.job.attempts
+            kind, reason = message["kind"], message["message"]
             if not message["retryable"] or tries >= MOST_TRIES:
                 return await self._fail(kind, reason)
             try:
                 # A file that was changed under the engine fails every other try, too.
-                await run_to_end(check_files, self.job, self.all.matrices, work)
+                await run_to_end(check_files, work, self.all.matrices.checks)
             except ServiceError as error:
                 return await self._fail("storage", str(error))
             logger.warning("job %s, try %d: %s: %s", self.job.id, tries, kind, reason)
-            if not await self._write_try():
+            if not await self._note_try():
                 return None
 
     async def _end_stopped(self) -> Job | None:
@@ -168,28 +165,21 @@ class LiveJob(Attempt):
         if self.failure is not None:
             return await self._fail(*self.failure)
         # One that was queued has ended when it was cancelled.
-        return await run_to_end(self.all.jobs.cancel, self.job) if self.has_begun else None
+        return await run_to_end(self.all.jobs.end, self.job.cancel()) if self.has_begun else None
 
-    async def _try_once(self, work: Work) -> Mapping[str, Any]:
+    async def _try_once(self, work: Work, number: int) -> Mapping[str, Any]:
         """One try; returns its final message, whatever happens."""
         if self.is_stopped:
             return {"type": "cancelled"}
-        if self.is_inline:
-            self.on_begin()
+        if self.is_inline and number == 1:
             computed = self.all.inline.compute(work.request, work.extents)
             if computed is not None:
+                self.on_begin()
                 return _add_wait(computed, 0.0)
-            self.has_try = True
         work.draft.begin_anew()
-        self.writing = None
-        # The job that waits is the first try; it is the second at most if it was written before.
-        tries = self.job.attempts + (not self.has_try)
-        self.make_ready(replace(work.request, cpu_only=tries >= MOST_TRIES), work.extents)
-        try:
-            message = await self.all.engines.run(self)
-        finally:
-            if self.writing is not None:  # it would come after the end that is written next
-                await asyncio.wait({self.writing})
+        self.is_noted = False
+        self.make_ready(replace(work.request, cpu_only=number >= MOST_TRIES), work.extents)
+        message = await self.all.engines.run(self)
         if message["type"] != "succeeded":
             return message
         changed = None
@@ -206,9 +196,7 @@ class LiveJob(Attempt):
 
     def on_begin(self) -> None:
         """An engine has the job."""
-        if not self.has_try:
-            self.all.update(self, self.job.begin_try(read_clock()))
-        self.has_try = False
+        self.all.update(self, self.job.begin_try())
         seconds = self.job.request.get("timeout_seconds")
         if seconds is not None and self.timeout is None:
             failure = "timeout", f"the job ran for longer than {seconds:g} s (timeout_seconds)"
@@ -233,24 +221,10 @@ class LiveJob(Attempt):
 
         Sooner, that would take a core from a product that may end before it.
         """
-        if self.sent_at is None or self.writing is not None:
+        if self.sent_at is None or self.is_noted or read_clock() - self.sent_at < _SLOW_SECONDS:
             return
-        if read_clock() - self.sent_at >= _SLOW_SECONDS:
-            self.writing = asyncio.create_task(self._write_or_stop(), name="job-news")
-
-    async def _write_try(self) -> bool:
-        """Write the next try before it begins; False if the job was cancelled meanwhile."""
-        self.all.update(self, self.job.begin_try(read_clock()))
-        self.has_try = True
-        return await run_to_end(self.all.jobs.keep_run, self.job) is not None
-
-    async def _write_or_stop(self) -> None:
-        try:
-            if await run_to_end(self.all.jobs.keep_run, self.job) is None:
-                self.stop()
-        except SQLAlchemyError:
-            logger.exception("job %s: its begin could not be written", self.job.id)
-            self.writing = None  # the next look tries again
+        self.is_noted = True
+        self.all.jobs.note_try(self.job)
 
     async def _succeed(self, work: Work, message: Mapping[str, Any]) -> Job | None:
         """Publish the product and end the job, both or neither."""
@@ -266,7 +240,7 @@ class LiveJob(Attempt):
 
     async def _fail(self, kind: str, message: str) -> Job | None:
         logger.error("job %s failed: %s: %s", self.job.id, kind, message)
-        return await run_to_end(self.all.jobs.fail, self.job, kind, message)
+        return await run_to_end(self.all.jobs.end, self.job.fail(kind, message))
 
 
 def _add_wait(message: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:

@@ -5,15 +5,16 @@ be changed between its check and the last row of the product. So it is checked a
 product: every change alters a file's times, so one with the same signature has not changed.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.service.jobs.job import Job
-from wavetrim.service.jobs.operands import Operands, find_matrices, find_stack
+from wavetrim.service.jobs.operands import find_matrices, find_stack
 from wavetrim.service.jobs.request import make_product
+from wavetrim.service.storage.errors import MatrixNotFound
 from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.file_checks import FileChecks, Signature
 from wavetrim.service.storage.matrices.matrices import MatrixStore
@@ -32,30 +33,36 @@ class Work:
     Attributes:
         request: The product.
         extents: The memory that it lies in.
+        operands: A, B and, if there is one, C.
+        files: Those that the engine reads from their files, as these were when checked.
         draft: The result, which is not published yet.
-        files: The operands that the engine reads from their files, as they were when checked.
-        is_handed_over: Whether the result's publication has begun, which ends the draft.
+        is_handed_over: Whether its publication has begun, which ends the draft.
     """
 
     request: RunRequest
     extents: tuple[Extent, ...]
-    draft: Draft
+    operands: Sequence[Matrix]
     files: dict[Matrix, Signature]
+    draft: Draft
     is_handed_over: bool = False
 
 
 @asynccontextmanager
-async def prepare(job: Job, operands: Operands, matrices: MatrixStore) -> AsyncIterator[Work]:
+async def prepare(job: Job, matrices: MatrixStore) -> AsyncIterator[Work]:
     """Brings a job's operands into memory and makes room for its product, until the block ends.
 
     Raises:
         ServiceError: A matrix is gone or damaged, or there is no room for the product.
     """
+    ids = job.operands.values()
+    known = await find_matrices(matrices, set(ids))
     files: dict[Matrix, Signature] = {}
     found: list[Operand] = []
     extents: list[Extent] = []
     with ExitStack() as holds:
-        for matrix in filter(None, operands):
+        for name in ids:
+            if (matrix := known.get(name)) is None:
+                raise MatrixNotFound(name)
             if (hold := await matrices.load(matrix, "job")) is not None:
                 holds.callback(hold.release)
                 extents.append(hold.extent)
@@ -63,18 +70,19 @@ async def prepare(job: Job, operands: Operands, matrices: MatrixStore) -> AsyncI
             else:
                 files[matrix] = await run_to_end(matrices.checks.verify, matrix)
                 found.append(matrix.locate())
-        a, b, c = found[0], found[1], found[2] if len(found) == 3 else None
         described = matrices.drafts.describe(
-            a.rows, b.columns, a.dtype, owner=job.owner, stack=find_stack(a, b, c),
+            found[0].rows, found[1].columns, found[0].dtype,
+            owner=job.owner, stack=find_stack(*found),
             on_disk=job.request.get("storage", "disk") == "disk",
         )  # fmt: skip
         draft = await matrices.drafts.begin(described)
-        request = make_product(job.request, a, b, c, draft.matrix.locate(draft.hold.extent))
+        request = make_product(job.request, found, draft.matrix.locate(draft.hold.extent))
         # How many more final rows the engine tells of at a time.
         row_bytes = draft.matrix.size_bytes // max(1, draft.matrix.all_rows)
         row_step = 0 if draft.file is None else -(-_STEP_BYTES // row_bytes)
         request = replace(request, job=job.id, row_step=row_step, b_key=job.b)
-        work = Work(request, (*extents, draft.hold.extent), draft, files)
+        operands = [known[name] for name in ids]
+        work = Work(request, (*extents, draft.hold.extent), operands, files, draft)
         try:
             yield work
         finally:
@@ -87,15 +95,11 @@ def find_changed(work: Work, checks: FileChecks) -> Matrix | None:
     return next((one for one, found in work.files.items() if checks.sign(one) != found), None)
 
 
-def check_files(job: Job, matrices: MatrixStore, work: Work) -> None:
+def check_files(work: Work, checks: FileChecks) -> None:
     """Makes sure, before another try, that operands on disk are as they were stored.
 
     Raises:
         MatrixDamaged: One is not.
-        MatrixNotFound: One was deleted meanwhile.
     """
-    for matrix in find_matrices(job, matrices):
-        if matrix is not None and matrix.on_disk:
-            matrices.checks.verify(matrix)
-    for matrix in work.files:
-        work.files[matrix] = matrices.checks.verify(matrix)
+    signed = {one: checks.verify(one) for one in work.operands if one.on_disk}
+    work.files = {one: signed[one] for one in work.files}

@@ -10,7 +10,6 @@ from tests.environment import SHARED_SETTINGS
 from tests.matrices import Array, make_matrix
 from tests.service.drafts import keep_array
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
@@ -81,7 +80,7 @@ def make_parts(folder, *, watch=None, **settings):
     metrics = Metrics()
     engine = Engine(chosen, watch=watch)
     plans = Plans(engine)
-    engines = EngineQueue(Fleet(engine), plans, chosen.job_timeout_seconds, metrics)
+    engines = EngineQueue(engine, plans, chosen.job_timeout_seconds, metrics)
     engine.on_ready = engines.advance
     inline = InlineProducts(plans, chosen.kernel_cache_dir)
     products = Products(

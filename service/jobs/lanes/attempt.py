@@ -6,18 +6,22 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.scheduler.planning.device_sets import DeviceSet
-from wavetrim.service.engine.fleet import AnyEngine
+from wavetrim.service.engine.cluster import ClusterNode
+from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.past import Kind, find_kind
 from wavetrim.service.storage.memory.extent import Extent, Hold
 
 if TYPE_CHECKING:
     from wavetrim.service.jobs.queue import Queue
 
+
+AnyEngine: TypeAlias = Engine | ClusterNode
+"""What computes products, here or on a node."""
 
 AHEAD: Final = 8
 """Small products that the engine may have at once; chosen."""

@@ -57,13 +57,13 @@ class EngineQueue(RunningProducts):
     @property
     def most_runs(self) -> int:
         """How many jobs are brought into memory at a time, those that are computed included."""
-        return LANE_RUNS * (1 + len(self._here.devices)) + NODE_RUNS * len(self.fleet.nodes)
+        return LANE_RUNS * (1 + len(self.here.devices)) + NODE_RUNS * len(self.nodes)
 
     @property
     def longest_wait_seconds(self) -> float:
         """The longest expected time until all devices of a waiting product are free."""
         waiting = self.queue.list_all()
-        if not self._here.devices:
+        if not self.here.devices:
             before = sum(one.predicted_seconds for one in waiting[:-1])
             return self._load.find_busy() + before if waiting else 0.0
         begins = [one.begins_at for one in waiting if one.begins_at is not None]
@@ -96,16 +96,16 @@ class EngineQueue(RunningProducts):
         limit = f"{self._timeout_seconds:g} s (job_timeout_seconds)"
         reason = f"the product took longer than {limit}"
         # A GPU may hang where the CPU does not; the CPU is only slow.
-        may_repeat = bool(self._here.devices)
+        may_repeat = bool(self.here.devices)
         return {"type": "failed", "kind": "timeout", "message": reason, "retryable": may_repeat}
 
     def advance(self) -> None:
         """Send the products that may begin; called whenever an engine or an attempt has changed."""
-        if self.fleet.nodes:
+        if self.nodes:
             self._advance_everywhere()
-        elif self._here.ready and self.queue:
+        elif self.here.ready and self.queue:
             self._advance_here()
-            if self._here.devices and self.queue:
+            if self.here.devices and self.queue:
                 self._place_here(self.queue.list_first(LOOK_AHEAD))
         self.want_next()
 
@@ -124,11 +124,11 @@ class EngineQueue(RunningProducts):
                 continue
             if not self._load.has_room(attempt) or self._has_lanes(attempt):
                 return
-            self.send(attempt, self._here, attempt.predicted_seconds)
+            self.send(attempt, self.here, attempt.predicted_seconds)
 
     def _has_lanes(self, attempt: Attempt) -> bool:
         """Whether a product gets only some devices: others wait, or B is on some of the GPUs."""
-        if attempt.is_small or not self._here.devices:
+        if attempt.is_small or not self.here.devices:
             return False
         if len(self.queue) > 1 and self._host.find_kept(attempt) is not None:
             return True
@@ -158,7 +158,7 @@ class EngineQueue(RunningProducts):
             elif assigned.begins > 0 and not self._load.may_follow(lane):
                 next_look = min(next_look, assigned.begins)
             elif lane or not self._load.has_many_small:
-                self.send(attempt, self._here, assigned.choice.seconds, lane)
+                self.send(attempt, self.here, assigned.choice.seconds, lane)
         self._look_again(next_look)
 
     def _look_again(self, seconds: float) -> None:
@@ -183,8 +183,8 @@ class EngineQueue(RunningProducts):
             offer = self._cluster.choose(attempt, reserved)
             if offer is None:
                 continue
-            name, engine = offer.engine, self.fleet.find(offer.engine)
-            if name == self._here.id and self._here.devices:
+            name, engine = offer.engine, self.find_engine(offer.engine)
+            if name == self.here.id and self.here.devices:
                 here.append(attempt)
             elif engine is not None and self._cluster.has_room(name, attempt, reserved):
                 if attempt.is_ready:

@@ -9,7 +9,7 @@ import logging
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -17,10 +17,11 @@ from typing import Any, Final
 from wavetrim.scheduler.engine.messages import FINAL_TYPES, Message
 from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
 from wavetrim.service.clock import read_clock
-from wavetrim.service.engine.fleet import AnyEngine, Fleet
-from wavetrim.service.jobs.lanes.attempt import Attempt, EngineRun, Load
+from wavetrim.service.engine.cluster import Cluster, ClusterNode
+from wavetrim.service.engine.engine import Engine
+from wavetrim.service.jobs.lanes.attempt import AnyEngine, Attempt, EngineRun, Load
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
-from wavetrim.service.jobs.lanes.host_lanes import HostLanes, LaneState
+from wavetrim.service.jobs.lanes.host_lanes import HostLanes
 from wavetrim.service.jobs.past import Past
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.queue import Queue
@@ -45,7 +46,10 @@ class RunningProducts:
     """Has products computed by the engines. To be used from one event loop.
 
     Attributes:
-        fleet: As given.
+        here: The engine of this machine.
+        cluster: The nodes; None without a cluster.
+        plans: As given.
+        loads: What each engine has to do, by its id.
         past: What those that have ended taught.
         queue: The products that wait.
         tries: The products that are being tried: they wait for an engine, or one has them.
@@ -53,15 +57,19 @@ class RunningProducts:
     """
 
     def __init__(
-        self, fleet: Fleet, plans: Plans, timeout_seconds: float, metrics: Metrics
+        self,
+        here: Engine,
+        plans: Plans,
+        timeout_seconds: float,
+        metrics: Metrics,
+        cluster: Cluster | None = None,
     ) -> None:
-        self.fleet, self._here = fleet, fleet.here
-        self._metrics = metrics
-        self._timeout_seconds = timeout_seconds
-        self._loads = defaultdict[str, Load](Load)
-        self._load = self._loads[fleet.here.id]
-        self._host = HostLanes(fleet.here, self._load, plans.cache)
-        self._cluster = ClusterLanes(fleet, self._loads, plans)
+        self.here, self.plans, self.cluster = here, plans, cluster
+        self._metrics, self._timeout_seconds = metrics, timeout_seconds
+        self.loads = defaultdict[str, Load](Load)
+        self._load = self.loads[here.id]
+        self._host = HostLanes(here, self._load, plans.cache)
+        self._cluster = ClusterLanes(self)
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self.past = Past()
@@ -75,21 +83,32 @@ class RunningProducts:
         return len(self.list_running())
 
     @property
+    def nodes(self) -> Mapping[str, ClusterNode]:
+        """The nodes that take products, by their ids."""
+        return self.cluster.nodes if self.cluster is not None and self.cluster.ready else {}
+
+    @property
     def is_ready(self) -> bool:
         """Whether an engine takes products."""
-        return self._here.ready or bool(self.fleet.nodes)
+        return self.here.ready or bool(self.nodes)
+
+    def find_engine(self, engine_id: str) -> AnyEngine | None:
+        """An engine that takes products."""
+        if engine_id == self.here.id:
+            return self.here if self.here.ready else None
+        return self.nodes.get(engine_id)
 
     @property
     def devices(self) -> str:
         """The devices of this machine, in words."""
-        return ", ".join(f"cuda:{one.index}" for one in self._here.devices) or "the CPU"
+        return ", ".join(f"cuda:{one.index}" for one in self.here.devices) or "the CPU"
 
     def list_running(self) -> list[Attempt]:
         """The products that the engines have. Any thread may call this."""
-        return [run.attempt for load in list(self._loads.values()) for run in list(load.runs)]
+        return [run.attempt for load in list(self.loads.values()) for run in list(load.runs)]
 
-    def describe(self) -> list[LaneState]:
-        """What each device of this machine does."""
+    def describe(self) -> list[tuple[str, float]]:
+        """Each device of this machine, and the expected seconds until it is free."""
         return self._host.describe()
 
     def advance(self) -> None:
@@ -135,8 +154,8 @@ class RunningProducts:
             reason = f"it did not stop a product within {STOP_GRACE_SECONDS:g} s"
             await run.engine.restart(reason)
             await asyncio.wait({final}, timeout=STOP_GRACE_SECONDS)
-            if not final.done() and self.fleet.cluster is not None:
-                await self.fleet.cluster.restart(reason)
+            if not final.done() and self.cluster is not None:
+                await self.cluster.restart(reason)
 
     def watch_tries(self) -> None:
         """Look at the tries soon, and again while there are any."""
@@ -176,19 +195,19 @@ class RunningProducts:
     ) -> None:
         """Have an engine begin; the final message may come before this returns."""
         message, job = attempt.request.as_message(), attempt.request.job
-        if engine is not self._here:
+        if engine is not self.here:
             # A job may be tried again while a node still ends its last try.
             job = f"{job}.{secrets.token_hex(8)}"
             message |= {"job": job, "expected_seconds": seconds}
         elif lane is not None:
             message = replace(attempt.request, device_set=lane or frozenset({CPU})).as_message()
         attempt.run = run = EngineRun(attempt, engine, job, seconds, lane)
-        self._loads[engine.id].add(run)
+        self.loads[engine.id].add(run)
         engine.start_run(message, partial(self._take, run))
 
     def _take(self, run: EngineRun, message: Message) -> None:
         """An engine says something of a product."""
-        attempt, is_here = run.attempt, run.engine is self._here
+        attempt, is_here = run.attempt, run.engine is self.here
         if message["type"] == "begun" and is_here:
             self._load.begin(run, frozenset(message["lane"]), message["seconds"])
             attempt.begun_at = read_clock()
@@ -197,7 +216,7 @@ class RunningProducts:
         elif message["type"] not in FINAL_TYPES:
             attempt.on_message(message)
         else:
-            self._loads[run.engine.id].runs.remove(run)
+            self.loads[run.engine.id].runs.remove(run)
             if is_here:
                 self._host.learn(attempt, message)
                 self._end(attempt, message)
@@ -219,7 +238,7 @@ class RunningProducts:
         """Have another engine compute a product whose node is lost, from the first row on."""
         attempt.losses += 1
         offer = self._cluster.choose(attempt, {}) if attempt.losses <= MOST_LOSSES else None
-        engine = None if offer is None else self.fleet.find(offer.engine)
+        engine = None if offer is None else self.find_engine(offer.engine)
         if offer is None or engine is None:
             self._end(attempt, failure)
             return

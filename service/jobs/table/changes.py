@@ -18,13 +18,11 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import JobStateConflict, OperandNotFound
-from wavetrim.service.jobs.job import MOST_TRIES, PROMISE, Job, JobState, list_promised
+from wavetrim.service.jobs.job import MOST_TRIES, PROMISE, Job, JobState
 from wavetrim.service.jobs.operands import find_result
 from wavetrim.service.jobs.table.rows import find_jobs, make_row, read_job, write_all, write_job
 from wavetrim.service.storage.database.database import split
 from wavetrim.service.storage.database.tables import job_labels, jobs, matrices, scope_key
-
-_NAMED: Final = ("a", "b", "c")
 
 _LATER: Final[dict[str, Any]] = {
     "storage": "disk",
@@ -112,8 +110,7 @@ def _take_results(job: Job, found: Mapping[str, Job]) -> Job:
     """A job with results as operands, as far as there are any."""
     results: dict[str, Any] = {
         field: result
-        for field in _NAMED
-        for awaited in list_promised(getattr(job, field))
+        for field, awaited in job.promises.items()
         if isinstance(result := find_result(field, awaited, found), str)
     }
     return replace(job, **results)
@@ -124,8 +121,8 @@ def _lock_operands(connection: Connection, added: Sequence[Job]) -> None:
     named = [
         (name, field)
         for job in added
-        for field in _NAMED
-        if (name := getattr(job, field)) is not None and not name.startswith(PROMISE)
+        for field, name in job.operands.items()
+        if not name.startswith(PROMISE)
     ]
     found: set[str] = set()
     for some in split(sorted({name for name, _ in named})):
@@ -177,10 +174,7 @@ class Endings:
             JobStateConflict: One of the jobs has ended before.
         """
         for one in successes:
-            one.job = replace(
-                one.job, state=JobState.SUCCEEDED, progress=1.0, rows_done=None,
-                finished_at=read_clock(),
-            )  # fmt: skip
+            one.job = one.job.succeed()
         ended = [one.job for one in successes]
         if not write_all(connection, ended):
             raise JobStateConflict(ended[0].id, "finished", "queued or running to succeed")
@@ -191,54 +185,25 @@ class Endings:
                     connection.execute(update(jobs).where(*waits).values({operand: job.result}))
         return [None] * len(successes)
 
-    def fail(self, connection: Connection, job: Job, kind: str, message: str) -> Job | None:
-        """Unfinished → failed; None when the job has ended before."""
-        error = {"kind": kind, "message": message, "attempts": job.attempts}
-        failed = replace(job, state=JobState.FAILED, error=error, finished_at=read_clock())
-        return self._end_followers(connection, write_job(connection, failed))
+    def end(self, connection: Connection, ended: Job) -> Job | None:
+        """Unfinished → failed or cancelled; None when the job has ended before."""
+        others = {"cancel_requested": True} if ended.state is JobState.CANCELLED else {}
+        return self._end_followers(connection, write_job(connection, ended, **others))
 
-    def cancel(self, connection: Connection, job: Job) -> Job | None:
-        """Unfinished → cancelled; None when the job has ended before."""
-        cancelled = replace(job, state=JobState.CANCELLED, finished_at=read_clock())
-        changed = write_job(connection, cancelled, cancel_requested=True)
-        return self._end_followers(connection, changed)
+    def queue_again(self, connection: Connection, job: Job, attempts: int) -> Job | None:
+        """Queue a job again whose run broke off, as after some tries.
 
-    def mark_cancelled(
-        self, connection: Connection, job_id: str, running: Job | None
-    ) -> Job | None:
-        """Cancel a queued job, or note in its row that it is to be; None when it has ended."""
-        if running is None or running.state is not JobState.RUNNING:
-            running = find_jobs(connection, [job_id]).get(job_id)
-            if running is None:
-                return None
-            if running.state is JobState.QUEUED:
-                return self.cancel(connection, running)
-        return write_job(connection, running, cancel_requested=True)
-
-    def break_off(self, connection: Connection, job: Job, *, counts: bool) -> Job | None:
-        """Queue a job again whose run broke off; if it was to be cancelled, it is.
-
-        Args:
-            connection: The transaction.
-            job: The job, as its run knows it.
-            counts: Whether that was a try: if the tries are used up, the job fails. If not, it is
-                queued as if the try had never begun.
+        If it was to be cancelled, it is; if its tries are used up, it fails.
         """
         row = find_jobs(connection, [job.id]).get(job.id)
         if row is None:
             return None
         if row.cancel_requested:
-            return self.cancel(connection, job)
-        if counts and job.attempts >= MOST_TRIES:
+            return self.end(connection, job.cancel())
+        if attempts >= MOST_TRIES:
             message = "every try of the job was interrupted"
-            return self.fail(connection, job, "interrupted", message)
-        attempts = job.attempts if counts else job.attempts - 1
-        started_at = job.started_at if attempts else None
-        queued = replace(
-            job, state=JobState.QUEUED, attempts=attempts, started_at=started_at, progress=0.0,
-            plan=None,
-        )  # fmt: skip
-        return write_job(connection, queued)
+            return self.end(connection, job.fail("interrupted", message))
+        return write_job(connection, job.wait_again(attempts))
 
     def _end_followers(self, connection: Connection, ended: Job | None) -> Job | None:
         """End all that wait for a job without a result, and what waits for these."""

@@ -1,13 +1,13 @@
 """Rows of the jobs table: made of requests, changed, and read as jobs, by ids or page by page.
 
-A job is changed only if its row says that it has not ended. Of two changes that both end a job the
-second one so changes nothing, and is told so.
+A row says that its job is queued until that has ended; that it runs is known in memory only. A job
+is changed only if its row says that it has not ended. Of two changes that both end a job the second
+one so changes nothing, and is told so.
 """
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -15,7 +15,6 @@ from sqlalchemy import (
     Connection,
     Engine,
     Row,
-    Update,
     bindparam,
     func,
     or_,
@@ -29,9 +28,9 @@ from wavetrim.service.clock import read_clock
 from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.errors import CursorUnknown
 from wavetrim.service.jobs.errors import JobNotFound
-from wavetrim.service.jobs.job import PROMISE, UNFINISHED, Job, JobState, Shape
+from wavetrim.service.jobs.job import PROMISE, Job, JobState, Shape
 from wavetrim.service.storage.database.database import reading, split
-from wavetrim.service.storage.database.tables import is_owned, job_labels, jobs
+from wavetrim.service.storage.database.tables import UNFINISHED, is_owned, job_labels, jobs
 
 _MARK: Final = r"before:([0-9a-f]{32})"
 """A cursor: an id, as a number would tell how many jobs others have posted."""
@@ -48,6 +47,13 @@ _WRITTEN: Final = (
     "verification", "error", "result",
 )  # fmt: skip
 """Columns that the run of a job and its end change."""
+
+# Built once, as building it takes as long as running it.
+_CHANGED: Final = (
+    update(jobs)
+    .where(jobs.c.id == bindparam("job"), or_(*(jobs.c.state == state for state in UNFINISHED)))
+    .values({name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in _WRITTEN})
+)
 
 
 def make_job(
@@ -97,31 +103,18 @@ def read_job(row: Row[Any]) -> Job:
 
 def write_job(connection: Connection, job: Job, **others: Any) -> Job | None:
     """Write a job, and other columns, unless it has ended before; then this is None."""
-    change = _build_update((*_WRITTEN, *others)).returning(jobs)
-    row = connection.execute(change, _name_values(job, others)).one_or_none()
+    change = _CHANGED.values(**others).returning(jobs) if others else _CHANGED.returning(jobs)
+    row = connection.execute(change, _name_values(job)).one_or_none()
     return None if row is None else read_job(row)
 
 
 def write_all(connection: Connection, changed: Sequence[Job]) -> bool:
     """Write jobs, without reading their rows; returns whether none had ended before."""
-    given = [_name_values(job, {}) for job in changed]
-    return connection.execute(_build_update(_WRITTEN), given).rowcount == len(given)
+    return connection.execute(_CHANGED, list(map(_name_values, changed))).rowcount == len(changed)
 
 
-def _name_values(job: Job, others: dict[str, Any]) -> dict[str, Any]:
-    values = {name: getattr(job, name) for name in _WRITTEN} | others
-    return {"job": job.id, **{f"new_{name}": value for name, value in values.items()}}
-
-
-@lru_cache(maxsize=64)
-def _build_update(names: tuple[str, ...]) -> Update:
-    """The statement that changes a job that has not ended, with a parameter for each name.
-
-    It is built once: building it takes as long as running it.
-    """
-    given = {name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in names}
-    in_state = or_(*(jobs.c.state == state for state in UNFINISHED))
-    return update(jobs).where(jobs.c.id == bindparam("job"), in_state).values(**given)
+def _name_values(job: Job) -> dict[str, Any]:
+    return {"job": job.id, **{f"new_{name}": getattr(job, name) for name in _WRITTEN}}
 
 
 def find_jobs(connection: Connection, ids: Collection[str]) -> dict[str, Job]:
@@ -142,7 +135,6 @@ class JobReader:
 
     Attributes:
         running: The jobs that run, by their ids, as their runs know them: newer than their rows.
-            One that is queued here was given up by its run, which ends.
         ended: The last jobs that have ended: whoever asks about one soon after needs no statement.
     """
 
@@ -229,15 +221,13 @@ class JobReader:
 
     def count_by_state(self) -> dict[JobState, int]:
         """How many jobs there are in each state."""
-        running = tuple(self.running)
         counted = select(jobs.c.state, func.count()).group_by(jobs.c.state)
-        behind = select(func.count()).where(jobs.c.id.in_(running), jobs.c.state == JobState.QUEUED)
+        begun = select(func.count()).where(_is_in(JobState.RUNNING, self.running))
         counts = dict.fromkeys(JobState, 0)
         with reading(self._database) as connection:
             counts |= {JobState(state): count for state, count in connection.execute(counted)}
-            begun = (connection.scalar(behind) or 0) if running else 0
-        counts[JobState.QUEUED] -= begun
-        counts[JobState.RUNNING] += begun
+            counts[JobState.RUNNING] = connection.scalar(begun) or 0
+        counts[JobState.QUEUED] -= counts[JobState.RUNNING]
         return counts
 
     def _show(self, row: Job) -> Job:
@@ -260,10 +250,9 @@ def _have(labels: Sequence[str]) -> list[ColumnElement[bool]]:
 
 
 def _is_in(state: JobState, running: Collection[str]) -> ColumnElement[bool]:
-    """Selects the rows of jobs in a state, although those of running jobs may still say queued."""
-    said, begun = jobs.c.state == state, jobs.c.id.in_(tuple(running))
-    if not running or state not in UNFINISHED:
-        return said
-    if state is JobState.QUEUED:
-        return said & ~begun
-    return said | (begun & (jobs.c.state == JobState.QUEUED))
+    """Selects the rows of jobs in a state, although those of running jobs say queued."""
+    begun = jobs.c.id.in_(tuple(running))
+    if state is JobState.RUNNING:
+        return (jobs.c.state == JobState.QUEUED) & begun
+    said = jobs.c.state == state
+    return said & ~begun if state is JobState.QUEUED and running else said

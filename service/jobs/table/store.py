@@ -7,10 +7,13 @@ other. So what a change has read stays true until it is committed.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any, Final, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, Engine, delete, select
+from sqlalchemy import ColumnElement, Connection, Engine, delete, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.clock import read_clock
@@ -107,29 +110,26 @@ class JobStore(JobReader):
         with reading(self._database) as connection:
             return find_first(connection, requests, owner, idempotency_key)
 
-    def keep_run(self, job: Job) -> Job | None:
-        """Writes that a job runs, and how far it has come; a power cut may undo it.
+    def note_try(self, job: Job) -> Future[Job | None]:
+        """Has a try of a job that has begun written; a power cut may undo it.
 
         Returns:
             The job; None when it has ended, or was cancelled before it began.
         """
-        return self._change(lambda connection: write_job(connection, job), durable=False)
+        waiting = replace(job, state=JobState.QUEUED)  # as its row says until it has ended
+        change = partial(write_job, job=waiting)
+        return self._commits.add(change, durable=False)
 
-    def fail(self, job: Job, kind: str, message: str) -> Job | None:
-        """Unfinished → failed. None when the job has ended before."""
-        return self._change(lambda connection: self.endings.fail(connection, job, kind, message))
+    def end(self, ended: Job) -> Job | None:
+        """Unfinished → failed or cancelled; None when the job has ended before."""
+        return self._change(lambda connection: self.endings.end(connection, ended))
 
-    def cancel(self, job: Job) -> Job | None:
-        """Unfinished → cancelled. None when the job has ended before."""
-        return self._change(lambda connection: self.endings.cancel(connection, job))
-
-    def break_off(self, job: Job, *, counts: bool) -> Job | None:
-        """Unfinished → queued, as its run broke off (`Endings.break_off`); None when ended."""
+    def queue_again(self, job: Job, attempts: int) -> Job | None:
+        """Running → queued, as its run broke off (`Endings.queue_again`); None when ended."""
 
         def change(connection: Connection) -> Job | None:
-            changed = self.endings.break_off(connection, job, counts=counts)
-            if changed is not None and job.id in self.running:
-                self.running[job.id] = changed  # who cancels it next finds it so
+            changed = self.endings.queue_again(connection, job, attempts)
+            self.running.pop(job.id, None)  # who cancels it next finds it so
             return changed
 
         return self._change(change)
@@ -151,11 +151,18 @@ class JobStore(JobReader):
     def cancel_all(self, ids: Sequence[str]) -> list[Job]:
         """Cancels jobs, as `request_cancel` does; returns those that had not ended."""
 
-        def mark_all(connection: Connection) -> list[Job | None]:
-            mark, running = self.endings.mark_cancelled, self.running
-            return [mark(connection, job_id, running.get(job_id)) for job_id in ids]
+        def cancel_each(connection: Connection) -> list[Job | None]:
+            return [self._cancel(connection, job_id) for job_id in ids]
 
-        return [job for job in self._change(mark_all) if job is not None]
+        return [job for job in self._change(cancel_each) if job is not None]
+
+    def _cancel(self, connection: Connection, job_id: str) -> Job | None:
+        if (running := self.running.get(job_id)) is not None:
+            waiting = replace(running, state=JobState.QUEUED)
+            marked = write_job(connection, waiting, cancel_requested=True)
+            return marked and replace(running, cancel_requested=True)
+        found = find_jobs(connection, [job_id]).get(job_id)
+        return found and self.endings.end(connection, found.cancel())
 
     def change_priority(self, job_id: str, priority: int, owner: str | None = None) -> Job:
         """Gives a queued job another priority.
@@ -168,10 +175,9 @@ class JobStore(JobReader):
 
         def change(connection: Connection) -> Job | None:
             row = find_jobs(connection, [job_id]).get(job_id)
-            known = self.running.get(job_id, row)
-            if row and known and row.state is known.state is JobState.QUEUED:
-                return write_job(connection, row, priority=priority)
-            return None
+            if row is None or job_id in self.running:
+                return None
+            return write_job(connection, row, priority=priority)
 
         job = self._change(change)
         if job is None:
@@ -183,7 +189,7 @@ class JobStore(JobReader):
         """Settle the jobs that ran when the service ended; called once, before any job starts.
 
         A job goes back to the queue; if its tries are used up it fails, and if its cancellation
-        was requested it is cancelled, even if its row says that it waits.
+        was requested it is cancelled.
 
         Returns:
             The jobs as they are now.
@@ -193,11 +199,11 @@ class JobStore(JobReader):
             unfinished = list_unfinished(connection)
             for job in unfinished:
                 self.endings.add(job.id, job.awaited)
-            # A cancellation is kept in the row of a job that runs, even if it is queued there.
+            # An earlier version wrote that a job runs.
             settled = [
-                self.endings.break_off(connection, job, counts=True)
+                self.endings.queue_again(connection, job, job.attempts)
                 for job in unfinished
-                if job.state is JobState.RUNNING or job.cancel_requested
+                if job.attempts or job.cancel_requested or job.state is JobState.RUNNING
             ]
             return tuple(job for job in settled if job is not None)
 
@@ -220,23 +226,21 @@ class JobStore(JobReader):
         newest = select(jobs.c.sequence).where(_FINISHED).order_by(jobs.c.sequence.desc())
         with reading(self._database) as connection:
             last_sequence = connection.scalar(newest.offset(most).limit(1)) or 0
-        forgotten = 0
-        while count := self._forget_batch(before, last_sequence):
-            forgotten += count
-            self.ended.clear()
-        return forgotten
+        # Two statements, each answered by an index. Only a finished job has a `finished_at`.
+        old = jobs.c.finished_at < before, jobs.c.finished_at
+        many = jobs.c.sequence <= last_sequence, jobs.c.sequence
+        return sum(self._forget(*those) for those in (old, many))
 
-    def _forget_batch(self, before: float, last_sequence: int) -> int:
-        wanted = select(jobs.c.sequence).limit(_BATCH)
-        # Two queries, each answered by an index. Only a finished job has a `finished_at`.
-        old = wanted.where(jobs.c.finished_at < before).order_by(jobs.c.finished_at)
-        many = wanted.where(jobs.c.sequence <= last_sequence, _FINISHED).order_by(jobs.c.sequence)
-        with reading(self._database) as connection:
-            batch = [*connection.scalars(old)] or [*connection.scalars(many)]
-        if batch:
+    def _forget(self, those: ColumnElement[bool], order: ColumnElement[Any]) -> int:
+        """Forget finished jobs, some at a time; returns how many."""
+        some = select(jobs.c.sequence).where(those, _FINISHED).order_by(order).limit(_BATCH)
+        forgotten, count = 0, _BATCH
+        while count == _BATCH:
             with self._database.begin() as connection:
-                connection.execute(delete(jobs).where(jobs.c.sequence.in_(batch), _FINISHED))
-        return len(batch)
+                count = connection.execute(delete(jobs).where(jobs.c.sequence.in_(some))).rowcount
+            self.ended.clear()
+            forgotten += count
+        return forgotten
 
     def _change(self, change: Callable[[Connection], R], *, durable: bool = True) -> R:
         """Change rows, and return when that is committed."""

@@ -307,7 +307,7 @@ def test_a_stop_while_a_try_is_written_leaves_its_job_as_if_it_had_not_begun(tmp
     async def scenario():
         async with running_parts(tmp_path) as parts:
             with parts.database.begin():  # so that the write waits
-                while not parts.jobs.running:  # noqa: ASYNC110 # nothing tells of it
+                while not parts.dispatcher.live.running:  # noqa: ASYNC110 # nothing tells
                     await asyncio.sleep(0.01)
                 stopping = asyncio.create_task(parts.dispatcher.stop())
                 await asyncio.sleep(0.1)

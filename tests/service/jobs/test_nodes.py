@@ -10,11 +10,12 @@ from tests.service.parts import ask, running_parts
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
+from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.settings import Settings
+from wavetrim.service.telemetry.metrics import Metrics
 
 IMPOSSIBLE = {
     "multiprocessors without a GPU": PlanOptions(sms=3),
@@ -24,7 +25,7 @@ IMPOSSIBLE = {
 
 def make_lanes(folder):
     engine = Engine(Settings(data_dir=folder))
-    return ClusterLanes(Fleet(engine, SilentCluster(folder)), {}, Plans(engine))
+    return ClusterLanes(EngineQueue(engine, Plans(engine), 1.0, Metrics(), SilentCluster(folder)))
 
 
 def make_request(options=NO_OPTIONS, *, cpu_only=False):
@@ -58,7 +59,7 @@ def test_this_machine_computes_what_a_lost_node_has_left_in_the_same_try(tmp_pat
     async def scenario():
         async with asyncio.timeout(60), running_parts(tmp_path / "data") as parts:
             await parts.engine.wait_ready()
-            parts.engines.fleet.cluster = cluster
+            parts.engines.cluster = cluster
             a = parts.store_slow_operand(600)
             job, _ = await parts.submit(ask(a, a))
             await cluster.has_run.wait()
@@ -90,7 +91,7 @@ async def running_job(folder, cluster, monkeypatch, **settings):
     async with asyncio.timeout(30), running_parts(folder, **settings) as parts:
         await parts.engine.wait_ready()
         monkeypatch.setattr(parts.engine, "start_run", refuse)
-        parts.engines.fleet.cluster = cluster
+        parts.engines.cluster = cluster
         a = parts.store_slow_operand(600)
         job, _ = await parts.submit(ask(a, a))
         await cluster.has_run.wait()
