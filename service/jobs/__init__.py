@@ -2,15 +2,15 @@
 
 In the order of a job's way:
 
-1. `request` says what a job is asked for, `job` what it is and which states it has. `posting`
-   checks requests (`errors`) and plans them (`plans`). `table/` keeps jobs as rows, which outlive
-   the process: a job that a restart interrupted runs again.
-2. `dispatch` takes jobs in and is asked about them. `live` has those that have not ended: they wait
-   for the results of others, which come to the queue when these have succeeded and end with them
-   otherwise, and then in the queue; as many begin as the engines can take.
+1. `request` says what a job is asked for, `job` what it is and which states it has. `table/` keeps
+   jobs as rows, which outlive the process: a job that a restart interrupted runs again.
+2. `dispatch` checks requests (`errors`), has them planned (`plans`), takes them in and is asked
+   about them. `live` has those that have not ended: they wait for the results of others, which come
+   to the queue when these have succeeded and end with them otherwise, and then in the queue; as
+   many begin as the engines can take.
 3. `queue` has all that waits, jobs and products in one call, and says who is next. `ends` tells
    when jobs should end, by the formulas of `estimate` and by what the `past` has taught.
-4. `run` is one such job, with its tries. A run is in memory at first and in the row after 0.2 s, so
+4. `run` is one such job, with its tries. A try is in memory at first and in the row after 0.2 s, so
    the row of a short job is written only twice. A job from before the service's start has each try
    written before it begins, since it may be what ended the service.
 5. `work` makes a run ready: its `operands` are found in the arena, or read into it while their

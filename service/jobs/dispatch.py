@@ -7,20 +7,31 @@ who wait for it.
 
 import asyncio
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.service.errors import Draining, ServiceError
+from wavetrim.service.clock import read_time
+from wavetrim.service.errors import Draining, FieldProblem, QuotaReached, ServiceError
+from wavetrim.service.jobs.errors import DeadlineMissed, QueueFull
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.live import LiveJobs
-from wavetrim.service.jobs.posting import check_requests
+from wavetrim.service.jobs.operands import (
+    check_operands,
+    find_matrices,
+    find_operand,
+    find_result,
+)
 from wavetrim.service.jobs.products import Products
-from wavetrim.service.jobs.request import JobRequest
+from wavetrim.service.jobs.request import JobOperand, JobRequest, make_product
+from wavetrim.service.jobs.run import LiveJob
+from wavetrim.service.jobs.table.rows import find_key, make_job
 from wavetrim.service.jobs.table.store import insist
 from wavetrim.service.storage.database.database import split
+from wavetrim.service.telemetry.logs import trace_parent
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 from wavetrim.service.threads import run_to_end
 
@@ -88,17 +99,18 @@ class Dispatcher:
         """
         if self.draining:
             raise self._refuse()
+        owner = tenant.name
         try:
-            posted = await check_requests(self.live, requests, idempotency_key, tenant)
+            posted = await self._check(requests, idempotency_key, tenant)
         except (ServiceError, FieldError):
             # A repeated POST gets its jobs even when an operand is gone by now.
             asked = [request.model_dump() for request in requests]
-            first = await run_to_end(self.jobs.find_repeated, asked, idempotency_key, tenant.name)
+            first = await run_to_end(self.jobs.find_repeated, asked, idempotency_key, owner)
             if first:
                 return first, False
             raise
-        new, owner = [live.job for live in posted], tenant.name
-        self.live.queued[owner] += len(new)  # so that they cannot pass the limit together
+        new, queued = [live.job for live in posted], self.live.queued
+        queued[owner] += len(new)  # so that they cannot pass the limit together
         try:
             jobs, created = await self.jobs.add(new, idempotency_key=idempotency_key, owner=owner)
         except (SQLAlchemyError, asyncio.CancelledError):
@@ -106,7 +118,7 @@ class Dispatcher:
             self.live.start(self._find_added([job.id for job in new]))
             raise
         finally:
-            self.live.queued[owner] -= len(new)
+            queued[owner] -= len(new)
         if created:
             for live, job in zip(posted, jobs, strict=True):
                 live.job = job
@@ -115,6 +127,66 @@ class Dispatcher:
                 self.ends.tell(job)
             self.live.advance()
         return jobs, created
+
+    async def _check(
+        self, requests: Sequence[JobRequest], key: str | None, tenant: Tenant
+    ) -> list[LiveJob]:
+        """Find the operands of requests, plan them, and make them jobs, which do not live yet."""
+        matrices, plans = self.live.matrices, self.live.plans
+        named = [request.operands for request in requests]
+        ids = {one.job for each in named for one in each.values() if isinstance(one, JobOperand)}
+        jobs = await run_to_end(self.jobs.find, ids, tenant.sees) if ids else {}
+        found = [
+            {
+                field: one if isinstance(one, str) else find_result(field, one.job, jobs)
+                for field, one in each.items()
+            }
+            for each in named
+        ]
+        ids = {one for each in found for one in each.values() if isinstance(one, str)}
+        stored = await find_matrices(matrices, ids, tenant.sees)
+        posted = []
+        for index, (request, each) in enumerate(zip(requests, found, strict=True)):
+            operands = {field: find_operand(field, one, stored) for field, one in each.items()}
+            a, b, c = operands["a"], operands["b"], operands.get("c")
+            problem, stack = check_operands(a, b, c, alpha=request.alpha, beta=request.beta)
+            shape = problem.m, problem.n, problem.dtype, stack
+            matrices.drafts.check_size(*shape)
+            asked = request.model_dump()
+            product = make_product(asked, list(operands.values()))
+            await plans.plan_once(product)
+            name = key and find_key(key, tenant.name, index)
+            job = make_job(
+                asked, shape=shape, owner=tenant.name, trace=trace_parent.get(),
+                idempotency_key=name,
+            )  # fmt: skip
+            posted.append(self.live.make(job, product))
+        self._check_count(tenant, len(posted))
+        for one in posted:
+            self._check_times(one)
+        return posted
+
+    def _check_count(self, tenant: Tenant, count: int) -> None:
+        waiting = self.live.queued[tenant.name] + count
+        most, quota = self.live.settings.max_queued_jobs, tenant.quota.queued_jobs
+        if waiting > most:
+            seconds = min(60, max(1, math.ceil(self.ends.find_left())))
+            raise QueueFull("queued jobs", waiting, most, seconds)
+        if quota is not None and waiting > quota:
+            limit = f"at most {quota}, the key's quota (--max-queued-jobs)"
+            raise QuotaReached("queued jobs", waiting, limit)
+
+    def _check_times(self, one: LiveJob) -> None:
+        """Refuse a job that may run longer than any, or that should end after its deadline."""
+        limit, asked = self.live.settings.job_timeout_seconds, one.job.request
+        timeout_seconds, deadline = asked["timeout_seconds"], asked["deadline"]
+        if timeout_seconds is not None and timeout_seconds > limit:
+            most = f"at most {limit:g} (job_timeout_seconds)"
+            raise FieldProblem("timeout_seconds", timeout_seconds, most)
+        if deadline is not None:
+            ends = self.ends.foresee(one).ends
+            if ends.low > read_time(deadline):
+                raise DeadlineMissed(deadline, ends)
 
     async def _find_added(self, job_ids: Sequence[str]) -> None:
         """Let the jobs of a POST wait that were added although it has failed."""

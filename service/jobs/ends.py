@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.estimate import (
     Answer,
@@ -26,6 +29,9 @@ from wavetrim.service.jobs.run import LiveJob
 
 if TYPE_CHECKING:
     from wavetrim.service.jobs.live import LiveJobs
+
+KEPT_SECONDS: Final = 0.25
+"""How long the first answer about a job is given again; chosen."""
 
 _MOST_GROUPS: Final = 16
 """Kinds of the caller's products, and of all others', that are looked at; of more, some stand for
@@ -56,6 +62,18 @@ class Ends:
         """What would be told of a product if it were posted now."""
         return self._find(candidate, candidate.predicted_seconds <= INLINE_SECONDS).expected
 
+    async def foresee_product(
+        self, problem: GemmProblem, options: PlanOptions, caller: str
+    ) -> Expected:
+        """What would be told of a product if a caller posted it now."""
+        m, n, k, dtype = problem.m, problem.n, problem.k, problem.dtype
+        a, b, out = (Operand(0, 0, *size, dtype) for size in ((m, k), (k, n), (m, n)))
+        product, plans = RunRequest("", a, b, None, out, options=options), self._live.plans
+        await plans.plan_once(product)
+        seconds = plans.predict(product)
+        attempt = Attempt(product, caller=caller, since=read_clock(), predicted_seconds=seconds)
+        return self.foresee(attempt)
+
     def tell(self, job: Job) -> Expected | None:
         """When a job begins and ends; None if it has ended, or is not known here.
 
@@ -69,6 +87,8 @@ class Ends:
         now = read_clock()
         if job.state is JobState.RUNNING and job.started_at is not None:
             return self._tell_running(one, now, job.started_at)
+        if one.told is not None and now - one.told.at <= KEPT_SECONDS:
+            return one.told.expected
         answer = self._find(one, one.is_inline)
         if one.told is None and self._engines.is_ready:
             one.told = answer

@@ -2,7 +2,7 @@
 
 A live job waits for the results of others, is queued, is brought into memory, runs, and has its
 result written. The transaction in which a job ends changes the rows of those that wait for it
-(`table/changes.py`), so these are read after each end.
+(`table/store.py`), so these are read after each end.
 """
 
 import asyncio
@@ -262,7 +262,7 @@ class LiveJobs:
         self._remove(live)
         self.jobs.ended.keep(ended.id, ended)
         self.news.tell(ended)
-        if followers := self.jobs.endings.take(ended.id):
+        if followers := self.jobs.take_followers(ended.id):
             self.start(self._look_at(followers))
 
     def _remove(self, live: LiveJob) -> None:

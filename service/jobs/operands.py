@@ -51,16 +51,18 @@ class Shaped(Protocol):
         """NumPy's name of the element type."""
 
 
-def find_operand(field: str, matrix_id: str, found: Mapping[str, Matrix]) -> Matrix:
-    """The matrix that is named in a field: "a", "b" or "c".
+def find_operand(field: str, named: str | Operand, found: Mapping[str, Matrix]) -> Matrix | Operand:
+    """The matrix that is named in a field: "a", "b" or "c"; what is no id stays as it is.
 
     Raises:
         OperandNotFound: It does not exist.
         MatrixDamaged: Its file has changed.
     """
-    matrix = found.get(matrix_id)
+    if isinstance(named, Operand):
+        return named
+    matrix = found.get(named)
     if matrix is None:
-        raise OperandNotFound(field, matrix_id)
+        raise OperandNotFound(field, named)
     if matrix.damaged_at is not None:
         raise MatrixDamaged(matrix.id, "its file has changed")
     return matrix

@@ -20,7 +20,7 @@ from wavetrim.service.errors import ServiceError
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
 from wavetrim.service.jobs.lanes.attempt import Attempt
-from wavetrim.service.jobs.table.changes import Success
+from wavetrim.service.jobs.table.store import Success
 from wavetrim.service.jobs.work import Work, check_files, find_changed, prepare
 from wavetrim.service.storage.database.shared_commits import Together
 from wavetrim.service.storage.errors import StorageFailed, StorageFull
@@ -233,7 +233,7 @@ class LiveJob(Attempt):
         try:
             await work.draft.write_rest()
             work.is_handed_over = True  # whatever happens now, that ends the draft
-            await work.draft.publish(settle=Together(self.all.jobs.endings.succeed, success))
+            await work.draft.publish(settle=Together(self.all.jobs.succeed, success))
         except (OSError, StorageFull, StorageFailed) as error:
             return await self._fail("storage", f"the product cannot be stored: {error}")
         return success.job

@@ -11,9 +11,8 @@ from tests.service.drafts import begin_draft, keep_matrix, run
 from wavetrim.service.jobs.errors import JobNotFound, OperandEnded
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.request import JobRequest
-from wavetrim.service.jobs.table.changes import Success
 from wavetrim.service.jobs.table.rows import make_job
-from wavetrim.service.jobs.table.store import JobStore
+from wavetrim.service.jobs.table.store import JobStore, Success
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.errors import MatrixInUse
 from wavetrim.service.storage.matrices.matrices import MatrixStore
@@ -61,7 +60,7 @@ def succeed(jobs, matrices):
         draft = begin_draft(matrices, *SHAPE[:3])
         result = draft.matrix.id
         success = Success(replace(job, result=result, plan={}, timings={}))
-        run(draft.publish(settle=lambda connection: jobs.endings.succeed(connection, [success])))
+        run(draft.publish(settle=lambda connection: jobs.succeed(connection, [success])))
         return result
 
     return publish
@@ -137,7 +136,7 @@ def test_what_waits_survives_a_restart(database, jobs, matrices, add, succeed):
     jobs.note_try(first.begin_try()).result()
     later = JobStore(database)
     assert [job.id for job in later.requeue_interrupted()] == [first.id]
-    assert later.endings.find(first.id) == [second.id]
+    assert later.take_followers(first.id) == [second.id]
     assert [job.awaited for job in later.list_unfinished()] == [[], [first.id]]
 
 

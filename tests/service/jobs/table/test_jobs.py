@@ -16,9 +16,8 @@ from wavetrim.service.jobs.errors import (
     OperandNotFound,
 )
 from wavetrim.service.jobs.job import MOST_TRIES, JobState
-from wavetrim.service.jobs.table.changes import Endings, Success, find_key
-from wavetrim.service.jobs.table.rows import make_job
-from wavetrim.service.jobs.table.store import JobStore
+from wavetrim.service.jobs.table.rows import find_key, make_job
+from wavetrim.service.jobs.table.store import JobStore, Success
 from wavetrim.service.storage.errors import MatrixInUse, MatrixNotFound
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 
@@ -73,7 +72,7 @@ def post(jobs, request, *, idempotency_key=None):
 def succeed(database, job, result="r"):
     with database.begin() as connection:
         done = replace(job, result=result, plan=PLAN, timings=TIMINGS)
-        Endings().succeed(connection, [Success(done)])
+        JobStore(database).succeed(connection, [Success(done)])
 
 
 def begin(jobs, job):
@@ -179,7 +178,7 @@ def test_a_product_is_published_with_its_job_or_not_at_all(database, jobs, matri
 
         def settle(connection, job=job, pending=pending):
             done = replace(job, result=pending.id, plan={}, timings={})
-            jobs.endings.succeed(connection, [Success(done)])
+            jobs.succeed(connection, [Success(done)])
 
         if job is first:
             run(draft.publish(settle=settle))
