@@ -133,20 +133,6 @@ def test_jobs_of_all_lanes_run_again_when_the_engine_ends(slow_gpus):
     asyncio.run(scenario())
 
 
-def test_the_lane_knows_how_many_jobs_wait_for_it(slow_gpus):
-    async def scenario():
-        async with running_gpus(slow_gpus, "0,1") as parts:
-            # Without rows for the CPU: on a busy machine it may be at work the whole time.
-            jobs = await submit(parts, *store_operands(parts), count=9, f=0)
-            await wait_until_busy(parts, {"cuda:0", "cuda:1"})
-            assert len(jobs) - 4 <= len(parts.engines.queue) <= len(jobs) - 2
-            for job in jobs:
-                await parts.dispatcher.cancel(job.id)
-            assert len(parts.engines.queue) == 0
-
-    asyncio.run(scenario())
-
-
 def test_the_next_product_is_sent_before_its_device_is_free_and_no_further_one(slow_gpus):
     """The GPU is slower than the model knows, so both should end within milliseconds."""
 

@@ -1,4 +1,4 @@
-"""Products at the nodes of a cluster: planned once, moved when a node is lost, and stopped."""
+"""Products at the nodes of a cluster: moved when a node is lost, and stopped."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -7,50 +7,7 @@ import pytest
 
 from tests.service.jobs.silent_cluster import SilentCluster
 from tests.service.parts import ask, running_parts
-from wavetrim.scheduler.engine.messages import Operand, RunRequest
-from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
-from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.job import JobState
-from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
-from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
-from wavetrim.service.jobs.plans import Plans
-from wavetrim.service.settings import Settings
-from wavetrim.service.telemetry.metrics import Metrics
-
-IMPOSSIBLE = {
-    "multiprocessors without a GPU": PlanOptions(sms=3),
-    "an accuracy of another type": PlanOptions(accuracy="float64"),
-}
-
-
-def make_lanes(folder):
-    engine = Engine(Settings(data_dir=folder))
-    return ClusterLanes(EngineQueue(engine, Plans(engine), 1.0, Metrics(), SilentCluster(folder)))
-
-
-def make_request(options=NO_OPTIONS, *, cpu_only=False):
-    place = Operand(1, 0, 300, 300, "int64")
-    return RunRequest("job", place, place, None, place, options=options, cpu_only=cpu_only)
-
-
-@pytest.mark.parametrize("cpu_only", [False, True])
-def test_a_product_is_known_once_it_was_estimated(tmp_path, cpu_only):
-    lanes, request = make_lanes(tmp_path), make_request(cpu_only=cpu_only)
-    assert not lanes.is_known(request)
-    offers = [offer.engine for offer in lanes.find(request)]
-    assert offers == (["here"] if cpu_only else ["here", "node 0"])
-    assert lanes.is_known(request)
-    assert not lanes.is_known(make_request(cpu_only=not cpu_only))
-
-
-@pytest.mark.parametrize("options", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_a_product_that_no_plan_meets_is_known_too(tmp_path, options):
-    """It goes to this machine's engine, which says what is wrong."""
-    lanes, request = make_lanes(tmp_path), make_request(options)
-    assert not lanes.is_known(request)
-    for _ in range(2):
-        assert [offer.engine for offer in lanes.find(request)] == ["here"]
-        assert lanes.is_known(request)
 
 
 def test_this_machine_computes_what_a_lost_node_has_left_in_the_same_try(tmp_path):

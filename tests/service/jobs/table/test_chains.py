@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.service.drafts import begin_draft, keep_matrix, run
-from wavetrim.service.jobs.errors import JobNotFound, OperandEnded
+from wavetrim.service.jobs.errors import OperandEnded
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.jobs.table.rows import make_job
@@ -86,33 +86,6 @@ def test_a_result_becomes_an_operand_in_the_transaction_that_publishes_it(
     assert set(matrices.find([result, other])) == {result, other}
 
 
-def test_a_job_that_is_added_after_an_end_gets_the_result_or_is_refused(jobs, add, succeed):
-    first, failed = add(), add()
-    result = succeed(first)
-    assert (add(first).a, add(first, first).b) == (result, result)
-    jobs.end(failed.fail("memory", "no room"))
-    with pytest.raises(OperandEnded, match="failed: no room"):
-        add(failed)
-    jobs.expire(0.0, start=0.0, most=0)
-    with pytest.raises(JobNotFound):
-        add(first)
-
-
-def test_an_end_without_a_result_ends_all_that_waits_for_it(jobs, add):
-    first, free = add(), add()
-    left, right = add(first), add(free, first)
-    last = add(left, right)
-    jobs.end(first.fail("memory", "no room"))
-    found = [jobs.get(job.id) for job in (left, right, last, free)]
-    states = [job.state for job in found]
-    assert states == [JobState.FAILED] * 3 + [JobState.QUEUED]
-    messages = [job.error["message"] for job in found[:3]]
-    assert messages[0] == messages[1]
-    assert messages[0] == f"it needs the result of job {first.id}, which failed: no room"
-    assert messages[2].endswith(f", and so that of job {first.id}, which failed: no room")
-    assert all(job.finished_at is not None for job in found[:3])
-
-
 @pytest.mark.parametrize("runs", [False, True])
 def test_a_restart_ends_what_waits_for_a_job_that_it_ends(database, jobs, add, runs):
     first = add()
@@ -128,16 +101,6 @@ def test_a_restart_ends_what_waits_for_a_job_that_it_ends(database, jobs, add, r
     assert later.get(second.id).state is later.get(third.id).state is JobState.CANCELLED
     assert first.id in later.get(third.id).error["message"]
     assert later.list_unfinished() == []
-
-
-def test_what_waits_survives_a_restart(database, jobs, matrices, add, succeed):
-    first = add()
-    second = add(first)
-    jobs.note_try(first.begin_try()).result()
-    later = JobStore(database)
-    assert [job.id for job in later.requeue_interrupted()] == [first.id]
-    assert later.take_followers(first.id) == [second.id]
-    assert [job.awaited for job in later.list_unfinished()] == [[], [first.id]]
 
 
 def test_a_job_waits_for_an_end_or_has_heard_of_it_but_never_misses_it(jobs, add, succeed):
