@@ -131,9 +131,7 @@ class Ends:
             past.trails.add(one.kind, ended_at - computed_at)
         if told is None:
             return
-        if not told.before:
-            past.leads.add(None, begun_at - told.at)
-        elif one.is_inline:
+        if one.is_inline and told.before:
             each_seconds = (ended_at - told.at) / (told.before + 1)
             past.learn_run(one.kind, one.predicted_seconds, each_seconds)
         past.learn_end((told.at, told.begin, told.end), begun=begun_at, ended=ended_at)
@@ -155,7 +153,7 @@ class Ends:
             now=now, left_seconds=left_seconds, abreast=_count_abreast(running),
         )  # fmt: skip
         position = ahead.own + ahead.others
-        begin = now + max(ahead.seconds, past.find_lead())
+        begin = now + ahead.seconds
         end = begin + seconds + past.trails.find(job.kind, 0.0)
         reason = "waits for the engine, which starts"
         if self._engines.is_ready:

@@ -9,11 +9,8 @@ been served for as long as the job's caller will have been at T:
     T         = now + (left + own(T) + others(T)) / abreast
 
 *left* are the seconds that are left of what runs, *abreast* is how many products run at once. T is
-on both sides, so it is computed again from itself until it changes little. Then, with what was
-learned (`past`),
-
-    begin     = max(T, now + lead)
-    end       = begin + seconds + trail
+on both sides, so it is computed again from itself until it changes little. The job should end at
+T + seconds + trail, by what was learned (`past`).
 
 What comes later and goes first is not foreseen. The ratios by which earlier answers were off tell
 how much that matters: the interval is as wide as they say.

@@ -8,7 +8,6 @@ The row of a short job is written only when it is accepted and when it has ended
 `JobStore.running` knows that it runs. Once a try has run for a while, it is counted in the row.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -103,15 +102,10 @@ class Job:
         return {field: one for field, one in named.items() if one is not None}
 
     @property
-    def promises(self) -> dict[str, str]:
-        """The jobs whose results it still waits for, by field."""
-        operands = self.operands.items()
-        return {field: one[len(PROMISE) :] for field, one in operands if one.startswith(PROMISE)}
-
-    @property
-    def awaited(self) -> Collection[str]:
+    def awaited(self) -> list[str]:
         """The jobs whose results it still waits for."""
-        return self.promises.values()
+        named = self.a, self.b, self.c
+        return [one[len(PROMISE) :] for one in named if one and one.startswith(PROMISE)]
 
     @property
     def labels(self) -> list[str]:

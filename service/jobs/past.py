@@ -6,8 +6,7 @@
 
        seconds = predicted · median(took / predicted)
 
-2. *Beside the product.* A job needs its operands in memory before its product, and its result on
-   disk after it: the medians *lead* and *trail*.
+2. *After the product* its result is written: the median *trail*.
 
 3. *How sure.* A job that has ended tells by what ratio the answer at its acceptance was off:
 
@@ -95,13 +94,12 @@ class Past:
         least_seconds: Least time that a product takes, unless it is known to take less.
 
     Attributes:
-        leads: How long after it was accepted a job began that had nothing ahead of it.
         trails: How long after its product a job ended.
     """
 
     def __init__(self, least_seconds: float = LEAST_SECONDS) -> None:
         self._least_seconds = least_seconds
-        self.leads, self.trails, self._factors = Medians(), Medians(), Medians()
+        self.trails, self._factors = Medians(), Medians()
         self._shifts = deque[float](maxlen=_MOST_ENDS)
         self._ratios = deque[float](maxlen=_MOST_ENDS)
 
@@ -124,10 +122,6 @@ class Past:
     def find_seconds(self, kind: Kind, predicted_seconds: float) -> float:
         """How long a product should take on its devices."""
         return max(self._least_seconds, predicted_seconds) * self._factors.find(kind, 1.0)
-
-    def find_lead(self) -> float:
-        """How long it takes until a job begins that has nothing ahead of it."""
-        return self.leads.find(None, max(LEAST_AHEAD, self._least_seconds))
 
     def calibrate(self, now: float, begin: float, end: float) -> tuple[Span, Span]:
         """What is told of a job that should begin and end at some times: when it does so."""

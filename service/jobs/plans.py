@@ -4,6 +4,7 @@ They say how long products should take. A plan for a new shape takes millisecond
 a thread.
 """
 
+import time
 from contextlib import suppress
 from typing import Final
 
@@ -15,11 +16,16 @@ from wavetrim.scheduler.planning.cache import CAPACITY, PlanCache
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.scheduler.profile.provider import ProfileProvider
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.threads import run_to_end
 
 UNKNOWN_RATE: Final = 2e10
 """Operations a second of a product that is not planned yet; chosen, as a CPU core has."""
+
+_LOOK_SECONDS: Final = 0.1
+"""How long a new calibration may go unnoticed; chosen: to look for one is a call of the system,
+which lets other threads go first."""
 
 _Shape = tuple[int, int, int, int, str, PlanOptions | None]
 
@@ -36,6 +42,7 @@ class Plans:
         self.cache = PlanCache()
         # The profile is kept as well, so no other one gets the same id. No problem: it is refused.
         self._known = LastUsed[_Shape, tuple[MachineProfile, GemmProblem | None]](CAPACITY)
+        self._looked: tuple[ProfileProvider, MachineProfile, float] | None = None
 
     def plan(self, request: RunRequest) -> Plan | None:
         """The plan of a product for this machine; None before the engine has run.
@@ -46,11 +53,11 @@ class Plans:
         if self._engine.cpu_threads is None:
             return None
         has_gpu = bool(self._engine.devices)
-        return self._choose(request, self._engine.profiles.find(), has_gpu=has_gpu)
+        return self._choose(request, self._find_profile(), has_gpu=has_gpu)
 
     async def plan_once(self, request: RunRequest) -> None:
         """Plan a product unless one of its shape was planned; raises as `plan`."""
-        known = self._known.find(_find_shape(request, self._engine.profiles.find()))
+        known = self._known.find(_find_shape(request, self._find_profile()))
         if known is None or known[1] is None:  # a refusal is told each time
             await run_to_end(self.plan, request)
 
@@ -59,7 +66,7 @@ class Plans:
 
         It is a guess from the size if it was not planned yet.
         """
-        profile = self._engine.profiles.find()
+        profile = self._find_profile()
         known = self._known.find(_find_shape(request, profile))
         if known is None or known[1] is None:
             return 2.0 * request.terms / UNKNOWN_RATE
@@ -93,6 +100,13 @@ class Plans:
             raise
         self._known.keep(shape, (profile, problem))
         return plan
+
+    def _find_profile(self) -> MachineProfile:
+        """The engine's profile; a new calibration is noticed a moment later."""
+        now, profiles, looked = time.monotonic(), self._engine.profiles, self._looked
+        if looked is None or looked[0] is not profiles or now - looked[2] > _LOOK_SECONDS:
+            looked = self._looked = profiles, profiles.find(), now
+        return looked[1]
 
 
 def _find_shape(request: RunRequest, profile: MachineProfile) -> _Shape:

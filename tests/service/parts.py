@@ -64,7 +64,7 @@ def ask(a, b, **options):
     return JobRequest(a=a, b=b, **options)
 
 
-def make_parts(folder, *, watch=None, **settings):
+def make_parts(folder, **settings):
     """Parts that are not started yet."""
     chosen = Settings(**{"data_dir": folder} | SHARED_SETTINGS | settings)
     database = open_database(chosen.database)
@@ -78,7 +78,7 @@ def make_parts(folder, *, watch=None, **settings):
     )
     jobs = JobStore(database, commits)
     metrics = Metrics()
-    engine = Engine(chosen, watch=watch)
+    engine = Engine(chosen)
     plans = Plans(engine)
     engines = EngineQueue(engine, plans, chosen.job_timeout_seconds, metrics)
     engine.on_ready = engines.advance
@@ -95,9 +95,9 @@ def make_parts(folder, *, watch=None, **settings):
 
 
 @asynccontextmanager
-async def running_parts(folder, *, watch=None, **settings):
+async def running_parts(folder, **settings):
     """Parts that run, as the service starts and stops them."""
-    parts = make_parts(folder, watch=watch, **settings)
+    parts = make_parts(folder, **settings)
     parts.matrices.sweep()
     await parts.engine.start()
     await parts.dispatcher.start()

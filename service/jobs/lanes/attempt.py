@@ -52,8 +52,6 @@ class Attempt:
         entered_at: When it began to wait, by `time.perf_counter`.
         waited_seconds: How long it has waited until it was sent, and for its devices if they were
             busy.
-        begins_at: When all its devices should be free, by the monotonic clock; later products do
-            not delay it. None before that is known.
         stopped: Why this try was stopped; None if nobody has stopped it.
         run: The product at its engine; None before it was sent.
         holds: Keep its memory while an engine has the product.
@@ -77,7 +75,6 @@ class Attempt:
     queue: "Queue | None" = None
     entered_at: float = field(default_factory=time.perf_counter)
     waited_seconds: float = 0.0
-    begins_at: float | None = None
     stopped: str | None = None
     run: "EngineRun | None" = None
     holds: Sequence[Hold] = ()
@@ -133,7 +130,7 @@ class Attempt:
                 or is gone, even if nobody waits for the product any more.
         """
         if self.has_left:
-            self.stopped = self.run = self.begins_at = None
+            self.stopped = self.run = None
             self.sent_at = self.begun_at = self.ended_at = None
             self.losses = 0
             self.final = asyncio.get_running_loop().create_future()

@@ -16,7 +16,6 @@ another engine computes its products anew.
 import asyncio
 import logging
 import math
-import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -61,13 +60,12 @@ class EngineQueue(RunningProducts):
 
     @property
     def longest_wait_seconds(self) -> float:
-        """The longest expected time until all devices of a waiting product are free."""
+        """The longest expected time until the devices of a waiting product are free."""
         waiting = self.queue.list_all()
-        if not self.here.devices:
-            before = sum(one.predicted_seconds for one in waiting[:-1])
-            return self._load.find_busy() + before if waiting else 0.0
-        begins = [one.begins_at for one in waiting if one.begins_at is not None]
-        return max(0.0, max(begins, default=0.0) - time.monotonic())
+        if not waiting:
+            return 0.0
+        before = sum(one.predicted_seconds for one in waiting[:-1])
+        return (self._load.find_busy() + before) / max(1, len(self.here.devices))
 
     async def run(self, attempt: Attempt) -> Message:
         """Let a product that is ready wait for an engine, and return its final message.

@@ -109,22 +109,15 @@ class HostLanes:
 
     def learn(self, attempt: Attempt, message: Message) -> None:
         """Learn from a product's success on which GPUs its B is now."""
-        if attempt.request.b_key is not None and "b_on" in message:
+        if attempt.request.b_key is not None:
             self._residents.keep(attempt.request.b_key, frozenset(message["b_on"]))
 
     def assign(
         self, waiting: Mapping[Attempt, Sequence[Choice]], *, behind: int
     ) -> dict[Attempt, Assignment]:
-        """Choose where products are computed, in their order; `behind` further ones wait.
-
-        One that must wait for its devices has them reserved (`Attempt.begins_at`).
-        """
-        devices = self._devices
-        busy, gpus = self._load.list_busy(devices), len(devices) - 1
+        """Choose where products are computed, in their order; `behind` further ones wait."""
+        busy, gpus = self._load.list_busy(self._devices), len(self._devices) - 1
         assigned = assign_devices(list(waiting.values()), busy, gpus, behind=behind)
-        now = time.monotonic()
-        for attempt, one in zip(waiting, assigned, strict=True):
-            attempt.begins_at = now + one.begins
         return dict(zip(waiting, assigned, strict=True))
 
     def describe(self) -> list[tuple[str, float]]:

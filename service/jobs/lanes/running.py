@@ -218,7 +218,8 @@ class RunningProducts:
         else:
             self.loads[run.engine.id].runs.remove(run)
             if is_here:
-                self._host.learn(attempt, message)
+                if "b_on" in message:
+                    self._host.learn(attempt, message)
                 self._end(attempt, message)
             else:
                 self._take_from_node(run, {**message, "job": attempt.request.job})

@@ -210,8 +210,9 @@ def _take_results(job: Job, found: Mapping[str, Job]) -> Job:
     """A job with results as operands, as far as there are any."""
     results: dict[str, Any] = {
         field: result
-        for field, awaited in job.promises.items()
-        if isinstance(result := find_result(field, awaited, found), str)
+        for field, name in job.operands.items()
+        if name.startswith(PROMISE)
+        if isinstance(result := find_result(field, name[len(PROMISE) :], found), str)
     }
     return replace(job, **results)
 
