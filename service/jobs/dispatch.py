@@ -231,7 +231,10 @@ class Dispatcher:
 
     async def get(self, job_id: str, owner: str | None = None) -> Job:
         """A job as it is now; raises JobNotFound if there is none of that id."""
-        if (job := self.live.find_job(job_id, owner)) is None:
+        live = self.live.find(job_id)
+        job = self.jobs.ended.find(job_id) if live is None else live.job
+        # It may have ended a while ago, or wait for others, whose ends change its row first.
+        if job is None or job.awaited or owner not in (None, job.owner):
             job = await run_to_end(self.jobs.get, job_id, owner)
         return job
 

@@ -98,15 +98,6 @@ class LiveJobs:
         """A job; None if it has ended, or is unknown."""
         return self._live.get(job_id)
 
-    def find_job(self, job_id: str, owner: str | None = None) -> Job | None:
-        """A job of an owner as it is now, from memory; None if only its row tells that.
-
-        A job may also have ended a while ago, or wait for others: their ends change its row first.
-        """
-        live = self._live.get(job_id)
-        job = self.jobs.ended.find(job_id) if live is None else live.job
-        return job if job and owner in (None, job.owner) and not job.awaited else None
-
     def read(self, ids: Collection[str] | None) -> list[tuple[Job, RunRequest]]:
         """Some jobs, and their products; None for all that have not ended."""
         jobs = self.jobs.list_unfinished() if ids is None else self.jobs.find(ids).values()
