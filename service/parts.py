@@ -18,10 +18,8 @@ from wavetrim.service.engine.slabs import SharedSlabs
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
-from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.live import LiveJobs
-from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.server.unix_socket import claim_socket
@@ -139,20 +137,11 @@ class Parts:
         cluster = None if settings.ray_address is None else Cluster(settings)
         self.processes = [self.engine] if cluster is None else [self.engine, cluster]
         self.leases = Leases(self.arena, self.in_flight, self.descriptors)
-        self.plans = Plans(self.engine)
-        self.engines = EngineQueue(
-            self.engine, self.plans, settings.job_timeout_seconds, metrics, cluster
-        )
+        self.engines = EngineQueue(self.engine, settings, metrics, cluster)
+        self.plans = self.engines.plans
         SharedSlabs(self.arena, self.processes, on_ready=self.engines.advance)
-        inline = InlineProducts(self.plans, settings.kernel_cache_dir)
-        self.products = Products(
-            engines=self.engines, inline=inline, plans=self.plans, settings=settings,
-            metrics=metrics, traces=self.traces,
-        )  # fmt: skip
-        live = LiveJobs(
-            jobs=self.jobs, matrices=self.matrices, engines=self.engines, inline=inline,
-            plans=self.plans, settings=settings, metrics=metrics, traces=self.traces,
-        )  # fmt: skip
+        self.products = Products(self.engines, self.traces)
+        live = LiveJobs(self.jobs, self.matrices, self.engines, self.traces)
         self.news, self.dispatcher = live.news, Dispatcher(live, self.products)
         if cluster is not None:
             cluster.on_change = self.engines.advance

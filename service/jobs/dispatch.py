@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.clock import read_time
-from wavetrim.service.errors import Draining, FieldProblem, QuotaReached, ServiceError
+from wavetrim.service.errors import FieldProblem, QuotaReached, ServiceError
 from wavetrim.service.jobs.errors import DeadlineMissed, QueueFull
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.live import LiveJobs
@@ -98,7 +98,7 @@ class Dispatcher:
             QuotaReached: As many of its jobs wait as its key's quota allows.
         """
         if self.draining:
-            raise self._refuse()
+            raise self.live.engines.refuse()
         owner = tenant.name
         try:
             posted = await self._check(requests, idempotency_key, tenant)
@@ -132,7 +132,7 @@ class Dispatcher:
         self, requests: Sequence[JobRequest], key: str | None, tenant: Tenant
     ) -> list[LiveJob]:
         """Find the operands of requests, plan them, and make them jobs, which do not live yet."""
-        matrices, plans = self.live.matrices, self.live.plans
+        matrices, plans = self.live.matrices, self.live.engines.plans
         named = [request.operands for request in requests]
         ids = {one.job for each in named for one in each.values() if isinstance(one, JobOperand)}
         jobs = await run_to_end(self.jobs.find, ids, tenant.sees) if ids else {}
@@ -168,7 +168,7 @@ class Dispatcher:
 
     def _check_count(self, tenant: Tenant, count: int) -> None:
         waiting = self.live.queued[tenant.name] + count
-        most, quota = self.live.settings.max_queued_jobs, tenant.quota.queued_jobs
+        most, quota = self.live.engines.settings.max_queued_jobs, tenant.quota.queued_jobs
         if waiting > most:
             seconds = min(60, max(1, math.ceil(self.ends.find_left())))
             raise QueueFull("queued jobs", waiting, most, seconds)
@@ -178,7 +178,7 @@ class Dispatcher:
 
     def _check_times(self, one: LiveJob) -> None:
         """Refuse a job that may run longer than any, or that should end after its deadline."""
-        limit, asked = self.live.settings.job_timeout_seconds, one.job.request
+        limit, asked = self.live.engines.settings.job_timeout_seconds, one.job.request
         timeout_seconds, deadline = asked["timeout_seconds"], asked["deadline"]
         if timeout_seconds is not None and timeout_seconds > limit:
             most = f"at most {limit:g} (job_timeout_seconds)"
@@ -262,7 +262,7 @@ class Dispatcher:
                     break
                 has_begun = (live := self.live.find(job_id)) is not None and live.has_begun
                 if listener.ended or (self.draining and not has_begun):
-                    raise self._refuse()
+                    raise self.live.engines.refuse()
                 job = next(iter(await listener.wait(left_seconds)), job)
             return job
 
@@ -290,6 +290,3 @@ class Dispatcher:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self.live.news.wake(ends=True)
-
-    def _refuse(self) -> Draining:
-        return Draining(self.live.settings.drain_seconds)

@@ -68,7 +68,7 @@ class Ends:
         """What would be told of a product if a caller posted it now."""
         m, n, k, dtype = problem.m, problem.n, problem.k, problem.dtype
         a, b, out = (Operand(0, 0, *size, dtype) for size in ((m, k), (k, n), (m, n)))
-        product, plans = RunRequest("", a, b, None, out, options=options), self._live.plans
+        product, plans = RunRequest("", a, b, None, out, options=options), self._engines.plans
         await plans.plan_once(product)
         seconds = plans.predict(product)
         attempt = Attempt(product, caller=caller, since=read_clock(), predicted_seconds=seconds)

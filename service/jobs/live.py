@@ -20,20 +20,17 @@ from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.clock import read_clock, read_time
 from wavetrim.service.jobs.ends import Ends
-from wavetrim.service.jobs.inline import INLINE_SECONDS, InlineProducts
+from wavetrim.service.jobs.inline import INLINE_SECONDS
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.news import JobNews
-from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.queue import Queue
 from wavetrim.service.jobs.request import make_product
 from wavetrim.service.jobs.run import LiveJob
 from wavetrim.service.jobs.table.store import JobStore, insist
-from wavetrim.service.settings import Settings
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.telemetry.logs import trace_parent
-from wavetrim.service.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from wavetrim.service.telemetry.traces import Traces
@@ -57,7 +54,7 @@ class LiveJobs:
     To be used from one event loop.
 
     Attributes:
-        jobs, matrices, engines, inline, plans, settings: As given.
+        jobs, matrices, engines: As given.
         news: Hears of each change.
         ends: Tells when they should end.
         inline_queue: Of the jobs that the service computes itself: they take no device.
@@ -68,19 +65,13 @@ class LiveJobs:
 
     def __init__(
         self,
-        *,
         jobs: JobStore,
         matrices: MatrixStore,
         engines: EngineQueue,
-        inline: InlineProducts,
-        plans: Plans,
-        settings: Settings,
-        metrics: Metrics,
         traces: "Traces | None" = None,
     ) -> None:
-        self.jobs, self.matrices = jobs, matrices
-        self.engines, self.inline, self.plans, self.settings = engines, inline, plans, settings
-        self._metrics, self._traces = metrics, traces
+        self.jobs, self.matrices, self.engines = jobs, matrices, engines
+        self._metrics, self._traces = engines.metrics, traces
         self._live: dict[str, LiveJob] = {}
         self.queued: Counter[str] = Counter()
         self.news, self.inline_queue = JobNews(), Queue()
@@ -108,7 +99,7 @@ class LiveJobs:
         """A job that does not live yet, with its product."""
         return LiveJob(
             product, caller=job.owner, since=job.created_at, priority=job.priority,
-            predicted_seconds=self.plans.predict(product),
+            predicted_seconds=self.engines.plans.predict(product),
             job=job, all=self, is_counted=is_counted,
         )  # fmt: skip
 
@@ -151,7 +142,7 @@ class LiveJobs:
     def _enter_queue(self, live: LiveJob) -> None:
         """Let a job wait in its queue: the service computes the smallest itself."""
         is_short = live.predicted_seconds <= INLINE_SECONDS
-        live.is_inline = is_short and live.task is None and self.inline.takes(live.request)
+        live.is_inline = is_short and live.task is None and self.engines.inline.takes(live.request)
         (self.inline_queue if live.is_inline else self.engines.queue).add(live)
 
     async def _look_at(self, ids: Collection[str]) -> None:
@@ -165,7 +156,7 @@ class LiveJobs:
             elif not job.awaited:
                 live.job = replace(job, priority=live.job.priority)
                 live.request = product
-                live.predicted_seconds = self.plans.predict(product)
+                live.predicted_seconds = self.engines.plans.predict(product)
                 self._let_wait(live)
         self.advance()
 
@@ -174,10 +165,10 @@ class LiveJobs:
         await self.engines.here.wait_ready()
         for live in tuple(self._live.values()):
             with suppress(FieldError):
-                await self.plans.plan_once(live.request)
+                await self.engines.plans.plan_once(live.request)
             if live.queue is not None:
                 live.queue.remove(live)
-                live.predicted_seconds = self.plans.predict(live.request)
+                live.predicted_seconds = self.engines.plans.predict(live.request)
                 self._enter_queue(live)
         self.advance()
 

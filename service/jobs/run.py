@@ -217,7 +217,7 @@ class LiveJob(Attempt):
         if self.is_stopped:
             return {"type": "cancelled"}
         if self.is_inline and number == 1:
-            computed = self.all.inline.compute(self.request, self.extents)
+            computed = self.all.engines.inline.compute(self.request, self.extents)
             if computed is not None:
                 self.on_begin()
                 return computed

@@ -11,10 +11,8 @@ from tests.matrices import Array, make_matrix
 from tests.service.drafts import keep_array
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.dispatch import Dispatcher
-from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.live import LiveJobs
-from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.jobs.table.store import JobStore
@@ -79,17 +77,9 @@ def make_parts(folder, **settings):
     jobs = JobStore(database, commits)
     metrics = Metrics()
     engine = Engine(chosen)
-    plans = Plans(engine)
-    engines = EngineQueue(engine, plans, chosen.job_timeout_seconds, metrics)
+    engines = EngineQueue(engine, chosen, metrics)
     engine.on_ready = engines.advance
-    inline = InlineProducts(plans, chosen.kernel_cache_dir)
-    products = Products(
-        engines=engines, inline=inline, plans=plans, settings=chosen, metrics=metrics
-    )
-    live = LiveJobs(
-        jobs=jobs, matrices=matrices, engines=engines, inline=inline, plans=plans, settings=chosen,
-        metrics=metrics,
-    )  # fmt: skip
+    products, live = Products(engines), LiveJobs(jobs, matrices, engines)
     dispatcher = Dispatcher(live, products)
     return Parts(chosen, database, matrices, jobs, engine, metrics, engines, products, dispatcher)
 

@@ -91,7 +91,7 @@ class EngineQueue(RunningProducts):
             return message
         if attempt.stopped != "timeout":
             return {"type": "cancelled"}
-        limit = f"{self._timeout_seconds:g} s (job_timeout_seconds)"
+        limit = f"{self.settings.job_timeout_seconds:g} s (job_timeout_seconds)"
         reason = f"the product took longer than {limit}"
         # A GPU may hang where the CPU does not; the CPU is only slow.
         may_repeat = bool(self.here.devices)

@@ -19,12 +19,15 @@ from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
 from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.cluster import Cluster, ClusterNode
 from wavetrim.service.engine.engine import Engine
+from wavetrim.service.errors import Draining
+from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.lanes.attempt import AnyEngine, Attempt, EngineRun, Load
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes
 from wavetrim.service.jobs.past import Past
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.queue import Queue
+from wavetrim.service.settings import Settings
 from wavetrim.service.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -48,7 +51,9 @@ class RunningProducts:
     Attributes:
         here: The engine of this machine.
         cluster: The nodes; None without a cluster.
-        plans: As given.
+        settings, metrics: As given.
+        plans: The plans of this machine, by shape.
+        inline: Computes the smallest products without an engine.
         loads: What each engine has to do, by its id.
         past: What those that have ended taught.
         queue: The products that wait.
@@ -59,16 +64,16 @@ class RunningProducts:
     def __init__(
         self,
         here: Engine,
-        plans: Plans,
-        timeout_seconds: float,
+        settings: Settings,
         metrics: Metrics,
         cluster: Cluster | None = None,
     ) -> None:
-        self.here, self.plans, self.cluster = here, plans, cluster
-        self._metrics, self._timeout_seconds = metrics, timeout_seconds
+        self.here, self.settings, self.metrics, self.cluster = here, settings, metrics, cluster
+        self.plans = Plans(here)
+        self.inline = InlineProducts(self.plans, settings.kernel_cache_dir)
         self.loads = defaultdict[str, Load](Load)
         self._load = self.loads[here.id]
-        self._host = HostLanes(here, self._load, plans.cache)
+        self._host = HostLanes(here, self._load, self.plans.cache)
         self._cluster = ClusterLanes(self)
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -102,6 +107,10 @@ class RunningProducts:
     def devices(self) -> str:
         """The devices of this machine, in words."""
         return ", ".join(f"cuda:{one.index}" for one in self.here.devices) or "the CPU"
+
+    def refuse(self) -> Draining:
+        """The refusal of new work, as the service stops."""
+        return Draining(self.settings.drain_seconds)
 
     def list_running(self) -> list[Attempt]:
         """The products that the engines have. Any thread may call this."""
@@ -166,12 +175,13 @@ class RunningProducts:
     def _look_at_tries(self) -> None:
         """Look at the tries that are slow."""
         self._timer, now, clock = None, time.perf_counter(), read_clock()
+        most_seconds = self.settings.job_timeout_seconds
         for attempt in tuple(self.tries):
             if now - attempt.entered_at < LOOK_SECONDS or attempt.stopped is not None:
                 continue
             if now >= attempt.until:
                 self.stop(attempt, "deadline")
-            elif attempt.sent_at is not None and clock - attempt.sent_at >= self._timeout_seconds:
+            elif attempt.sent_at is not None and clock - attempt.sent_at >= most_seconds:
                 self.stop(attempt, "timeout")
             else:
                 attempt.on_slow()
@@ -262,4 +272,4 @@ class RunningProducts:
         self.advance()
         # Counted once who waits for the answer has it.
         waited_seconds, size = attempt.waited_seconds, attempt.request.size
-        asyncio.get_running_loop().call_soon(self._metrics.record_lane, waited_seconds, size)
+        asyncio.get_running_loop().call_soon(self.metrics.record_lane, waited_seconds, size)
