@@ -165,7 +165,9 @@ def list_devices(call: Call) -> DevicesView:
         profile=ProfileView.model_validate(engine.profiles.find()),
         arena=ArenaView.model_validate(arena.describe()) if arena.limit_bytes else None,
         disk=_show_disk(call.parts.settings),
-        lanes=[LaneView(device=name, busy_seconds=seconds) for name, seconds in engines.describe()],
+        lanes=[
+            LaneView(device=name, busy_seconds=seconds) for name, seconds in engines.host.describe()
+        ],
         longest_wait_seconds=engines.longest_wait_seconds,
         residents=[ResidentsView.model_validate(one) for one in engine.residents],
         nodes=[NodeView.model_validate(node) for node in tuple(engines.nodes.values())],

@@ -115,7 +115,7 @@ def _show_queue(engines: EngineQueue) -> Iterator[Any]:
         "wavetrim_products", "Products in the lane to the engine.", "state", _label(products)
     )
     words = "For how long a device should work at what it has."
-    busy = dict(engines.describe())
+    busy = dict(engines.host.describe())
     yield _spread("wavetrim_device_busy_seconds", words, "device", _label(busy))
     words = "The longest time until the devices of a product that waits are free together."
     yield _make("wavetrim_longest_wait_seconds", words, engines.longest_wait_seconds)

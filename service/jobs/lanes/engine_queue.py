@@ -128,9 +128,9 @@ class EngineQueue(RunningProducts):
         """Whether a product gets only some devices: others wait, or B is on some of the GPUs."""
         if attempt.is_small or not self.here.devices:
             return False
-        if len(self.queue) > 1 and self._host.find_kept(attempt) is not None:
+        if len(self.queue) > 1 and self.host.find_kept(attempt) is not None:
             return True
-        return self._host.prefers_gpu(attempt)
+        return self.host.prefers_gpu(attempt)
 
     def _place_here(self, attempts: Sequence[Attempt]) -> None:
         """Send those products whose devices are nearly free; look again when others should be.
@@ -141,12 +141,12 @@ class EngineQueue(RunningProducts):
         known: dict[Attempt, Sequence[Choice]] = {}
         next_look = math.inf
         for attempt in attempts:
-            if not self._host.is_fresh(attempt):
-                self._estimate(attempt, self._host.find)
-            if (choices := self._host.find_kept(attempt)) is not None:
+            if not self.host.is_fresh(attempt):
+                self._estimate(attempt, self.host.find)
+            if (choices := self.host.find_kept(attempt)) is not None:
                 known[attempt] = choices
         behind = len(self.queue) - len(attempts)
-        for attempt, assigned in self._host.assign(known, behind=behind).items():
+        for attempt, assigned in self.host.assign(known, behind=behind).items():
             lane = assigned.choice.device_set
             if not attempt.is_ready:
                 if assigned.begins <= AHEAD_SECONDS:

@@ -54,6 +54,7 @@ class RunningProducts:
         settings, metrics: As given.
         plans: The plans of this machine, by shape.
         inline: Computes the smallest products without an engine.
+        host: The devices of this machine.
         loads: What each engine has to do, by its id.
         past: What those that have ended taught.
         queue: The products that wait.
@@ -73,7 +74,7 @@ class RunningProducts:
         self.inline = InlineProducts(self.plans, settings.kernel_cache_dir)
         self.loads = defaultdict[str, Load](Load)
         self._load = self.loads[here.id]
-        self._host = HostLanes(here, self._load, self.plans.cache)
+        self.host = HostLanes(here, self._load, self.plans.cache)
         self._cluster = ClusterLanes(self)
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -115,10 +116,6 @@ class RunningProducts:
     def list_running(self) -> list[Attempt]:
         """The products that the engines have. Any thread may call this."""
         return [run.attempt for load in list(self.loads.values()) for run in list(load.runs)]
-
-    def describe(self) -> list[tuple[str, float]]:
-        """Each device of this machine, and the expected seconds until it is free."""
-        return self._host.describe()
 
     def advance(self) -> None:
         """Send the products that may begin; called whenever an engine or an attempt has changed."""
@@ -229,7 +226,7 @@ class RunningProducts:
             self.loads[run.engine.id].runs.remove(run)
             if is_here:
                 if "b_on" in message:
-                    self._host.learn(attempt, message)
+                    self.host.learn(attempt, message)
                 self._end(attempt, message)
             else:
                 self._take_from_node(run, {**message, "job": attempt.request.job})

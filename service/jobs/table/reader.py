@@ -156,13 +156,16 @@ class JobReader:
     def _forget(self, those: ColumnElement[bool], order: ColumnElement[Any]) -> int:
         """Forget finished jobs, some at a time; returns how many."""
         some = select(jobs.c.sequence).where(those, _FINISHED).order_by(order).limit(_BATCH)
-        forgotten, count = 0, _BATCH
-        while count == _BATCH:
+        forgotten = 0
+        while True:
+            with reading(self._database) as connection:
+                batch = list(connection.scalars(some))
+            if not batch:
+                return forgotten
             with self._database.begin() as connection:
-                count = connection.execute(delete(jobs).where(jobs.c.sequence.in_(some))).rowcount
+                connection.execute(delete(jobs).where(jobs.c.sequence.in_(batch), _FINISHED))
             self.ended.clear()
-            forgotten += count
-        return forgotten
+            forgotten += len(batch)
 
     def _show(self, row: Job) -> Job:
         running = self.running.get(row.id)

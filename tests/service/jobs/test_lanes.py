@@ -47,7 +47,7 @@ async def submit(parts, *operands, count=1, **options):
 async def wait_until_busy(parts, *devices):
     """Return once exactly the devices of one of these sets work."""
     while True:
-        if {name for name, seconds in parts.engines.describe() if seconds} in devices:
+        if {name for name, seconds in parts.engines.host.describe() if seconds} in devices:
             return
         await asyncio.sleep(0.01)
 
@@ -215,7 +215,7 @@ def test_two_pipelines_of_one_gpu_work_at_sixteen_jobs(tmp_path):
             jobs = await submit(parts, *operands, count=16)
             seen = 0
             while parts.engines.running or parts.engines.waiting or not seen:
-                seen = max(seen, sum(seconds > 0 for _, seconds in parts.engines.describe()))
+                seen = max(seen, sum(seconds > 0 for _, seconds in parts.engines.host.describe()))
                 await asyncio.sleep(0.001)
             for job in jobs:
                 check(parts, await parts.dispatcher.wait(job.id))
