@@ -11,68 +11,72 @@ from sqlalchemy import text
 from tests.service.drafts import begin_draft, keep_matrix, run
 from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.errors import CursorUnknown, FieldProblem
-from wavetrim.service.jobs.errors import (
-    JobStateConflict,
-    OperandNotFound,
-)
+from wavetrim.service.jobs.errors import JobStateConflict, OperandEnded, OperandNotFound
 from wavetrim.service.jobs.job import MOST_TRIES, JobState
+from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.jobs.table.rows import find_key, make_job
 from wavetrim.service.jobs.table.store import JobStore, Success
-from wavetrim.service.storage.errors import MatrixInUse, MatrixNotFound
+from wavetrim.service.storage.database.shared_commits import SharedCommits
+from wavetrim.service.storage.errors import MatrixInUse
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 
-PLAN = {"f": 3, "kernel": None}
-TIMINGS = {"total_seconds": 0.5}
+SHAPE = (2, 2, "float32", None)
 
 
 @pytest.fixture
-def jobs(database):
-    return JobStore(database)
+def commits(database):
+    return SharedCommits(database)
 
 
 @pytest.fixture
-def matrices(database, tmp_path):
+def jobs(database, commits):
+    return JobStore(database, commits)
+
+
+@pytest.fixture
+def matrices(database, commits, tmp_path):
     return MatrixStore(
-        database, tmp_path / "matrices", max_matrix_bytes=2**20, max_storage_bytes=2**24
-    )
+        database, tmp_path / "matrices", max_matrix_bytes=2**20, max_storage_bytes=2**24,
+        commits=commits,
+    )  # fmt: skip
 
 
 @pytest.fixture
 def request_of(matrices):
-    """Makes requests over two matrices that exist."""
+    """Makes requests over two matrices that exist, or over the results of jobs."""
     ids = [keep_matrix(matrices, 2, 2).id for _ in range(2)]
 
-    def make(**options):
-        request = {
-            "a": ids[0], "b": ids[1], "c": None, "alpha": 1.0, "beta": 0.0, "kernel": "auto",
-            "tile": None, "f": "auto", "accuracy": None, "sms": None, "devices": None,
-            "verify": False, "priority": 0,
-        }  # fmt: skip
-        return request | options
+    def make(*awaited, **options):
+        a, b, *_ = [{"job": job.id} for job in awaited] + ids
+        return JobRequest(**{"a": a, "b": b} | options).model_dump()
 
     return make
 
 
 @pytest.fixture
 def add(jobs, request_of):
-    def add_job(*, priority=0, **options):
-        return post(jobs, request_of(priority=priority, **options))[0]
-
-    return add_job
+    return lambda *awaited: post(jobs, request_of(*awaited))[0]
 
 
 def post(jobs, request, *, idempotency_key=None):
     """Adds one job; returns it, and whether this call made it."""
     key = idempotency_key and find_key(idempotency_key, "", 0)
-    row = make_job(request, shape=(2, 2, "float32"), idempotency_key=key)
+    row = make_job(request, shape=SHAPE, idempotency_key=key)
     (job,), created = asyncio.run(jobs.add([row], idempotency_key=idempotency_key))
     return job, created
 
 
-def succeed(database, job, result="r"):
-    with database.begin() as connection:
-        done = replace(job, result=result, plan=PLAN, timings=TIMINGS)
-        JobStore(database).succeed(connection, [Success(done)])
+@pytest.fixture
+def succeed(jobs, matrices):
+    """Publishes the product of a job; returns its id."""
+
+    def publish(job):
+        draft = begin_draft(matrices, 2, 2)
+        success = Success(replace(job, result=draft.matrix.id, plan={}, timings={}))
+        run(draft.publish(settle=lambda connection: jobs.succeed(connection, [success])))
+        return draft.matrix.id
+
+    return publish
 
 
 def begin(jobs, job):
@@ -92,10 +96,10 @@ def test_a_job_ends_only_once(jobs, add):
 
 
 def test_a_job_that_runs_is_read_as_running_until_its_row_says_that_it_has_ended(
-    database, jobs, add
+    jobs, add, succeed
 ):
     first, second = add(), add()
-    running = replace(begin(jobs, first), plan=PLAN, progress=0.5)
+    running = replace(begin(jobs, first), plan={"f": 3}, progress=0.5)
     jobs.running[first.id] = running
     assert jobs.get(first.id) == running
     assert jobs.page(state=JobState.RUNNING)[0] == (running,)
@@ -103,22 +107,22 @@ def test_a_job_that_runs_is_read_as_running_until_its_row_says_that_it_has_ended
     assert jobs.page()[0] == (second, running)
     counts = jobs.count_by_state()
     assert (counts[JobState.QUEUED], counts[JobState.RUNNING]) == (1, 1)
-    succeed(database, running)
+    succeed(running)
     assert (jobs.get(first.id).state, jobs.get(first.id).attempts) == (JobState.SUCCEEDED, 1)
     assert jobs.page(state=JobState.RUNNING)[0] == ()
     assert jobs.count_by_state()[JobState.RUNNING] == 0
 
 
-def test_nothing_changes_a_finished_job(database, jobs, add):
+def test_nothing_changes_a_finished_job(jobs, add, succeed):
     job = begin(jobs, add())
-    succeed(database, job)
+    succeed(job)
     done = jobs.get(job.id)
     assert jobs.note_try(job.begin_try()).result() is None
     assert jobs.end(job.fail("device", "late")) is None
     assert jobs.end(job.cancel()) is None
     assert jobs.queue_again(job, 1) is None
     with pytest.raises(JobStateConflict):
-        succeed(database, job, "other")
+        succeed(job)
     with pytest.raises(JobStateConflict, match="is succeeded; it must be queued or running"):
         jobs.request_cancel(job.id)
     assert jobs.get(job.id) == done
@@ -168,30 +172,15 @@ def test_a_restart_settles_what_ran(database, jobs, add):
     assert [job.id for job in jobs.list_unfinished()] == [fresh.id, earlier.id, queued.id]
 
 
-def test_a_product_is_published_with_its_job_or_not_at_all(database, jobs, matrices, add):
+def test_a_product_is_published_with_its_job_or_not_at_all(jobs, matrices, add, succeed):
     first, second = begin(jobs, add()), begin(jobs, add())
     jobs.end(second.cancel())
-    products = []
-    for job in (first, second):
-        draft = begin_draft(matrices, 2, 2)
-        products.append(pending := draft.matrix)
-
-        def settle(connection, job=job, pending=pending):
-            done = replace(job, result=pending.id, plan={}, timings={})
-            jobs.succeed(connection, [Success(done)])
-
-        if job is first:
-            run(draft.publish(settle=settle))
-        else:
-            with pytest.raises(JobStateConflict):
-                run(draft.publish(settle=settle))
-    assert matrices.get(products[0].id).path.exists()
-    assert jobs.get(first.id).result == products[0].id
-    with pytest.raises(MatrixNotFound):
-        matrices.get(products[1].id)
-    assert {path.stem for path in matrices.folder.glob("*")} == {
-        first.a, first.b, products[0].id,
-    }  # fmt: skip
+    result = succeed(first)
+    with pytest.raises(JobStateConflict):
+        succeed(second)
+    assert matrices.get(result).path.exists()
+    assert jobs.get(first.id).result == result
+    assert {path.stem for path in matrices.folder.glob("*")} == {first.a, first.b, result}
 
 
 def test_posts_with_one_key_make_one_job(jobs, request_of):
@@ -250,6 +239,68 @@ def test_a_matrix_is_deleted_or_used_but_never_both(jobs, matrices, request_of):
         with ThreadPoolExecutor(2) as pool:
             posted, deleted = pool.submit(use), pool.submit(delete)
             assert posted.result() != deleted.result()
+
+
+def test_a_result_becomes_an_operand_in_the_transaction_that_publishes_it(
+    jobs, matrices, add, succeed
+):
+    first, second = add(), add()
+    both = add(first, second)
+    assert both.awaited == [first.id, second.id]
+    result = succeed(first)
+    half = jobs.get(both.id)
+    assert (half.a, half.awaited, half.state) == (result, [second.id], JobState.QUEUED)
+    with pytest.raises(MatrixInUse, match=both.id):
+        matrices.delete(result)
+    other = succeed(second)
+    whole = jobs.get(both.id)
+    assert (whole.a, whole.b, whole.awaited) == (result, other, [])
+    assert whole.request["a"] == {"job": first.id}
+    assert jobs.expire(0.0, start=0.0, most=0) == 2  # both are forgotten, and not needed
+    assert set(matrices.expire(1e-9, start=0.0)) == {first.a, first.b}
+    assert set(matrices.find([result, other])) == {result, other}
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_a_restart_ends_what_waits_for_a_job_that_it_ends(database, jobs, add, runs):
+    first = add()
+    second = add(first)
+    third = add(second)
+    if runs:
+        jobs.running[first.id] = first.begin_try()
+    jobs.request_cancel(first.id)
+    later = JobStore(database)
+    settled = later.requeue_interrupted()
+    assert [job.id for job in settled] == ([first.id] if runs else [])
+    assert later.get(first.id).state is JobState.CANCELLED
+    assert later.get(second.id).state is later.get(third.id).state is JobState.CANCELLED
+    assert first.id in later.get(third.id).error["message"]
+    assert later.list_unfinished() == []
+
+
+def test_a_job_waits_for_an_end_or_has_heard_of_it_but_never_misses_it(jobs, add, succeed):
+    for number in range(10):
+        first = add()
+        with ThreadPoolExecutor(4) as pool:
+            adding = [pool.submit(add, first) for _ in range(3)]
+            ending = (
+                pool.submit(succeed, first) if number % 2 else pool.submit(jobs.end, first.cancel())
+            )
+            ended = ending.result()
+        for one in adding:
+            try:
+                job = jobs.get(one.result().id)
+            except OperandEnded:
+                continue
+            assert (job.a == ended) if number % 2 else (job.state is JobState.CANCELLED)
+
+
+def test_a_thousand_jobs_hear_of_one_end(jobs, succeed, add, request_of):
+    first = add()
+    rows = [make_job(request_of(first), shape=SHAPE) for _ in range(1000)]
+    added, _ = asyncio.run(jobs.add(rows))
+    result = succeed(first)
+    assert {job.a for job in jobs.find([job.id for job in added]).values()} == {result}
 
 
 @pytest.mark.needs("postgresql")
