@@ -24,6 +24,7 @@
 import math
 from collections import deque
 from collections.abc import Collection
+from statistics import median
 from typing import Final, NamedTuple, TypeAlias
 
 from wavetrim.kernels.last_used import LastUsed
@@ -81,10 +82,7 @@ class Medians:
     def find(self, kind: Kind | None, default: float) -> float:
         """The median; the default if nothing was measured."""
         values = self._values.find(kind) or self._values.find(None)
-        if values is None:
-            return default
-        ordered, half = sorted(values), len(values) // 2
-        return (ordered[half] + ordered[-1 - half]) / 2
+        return default if values is None else median(values)
 
 
 class Past:
