@@ -144,8 +144,7 @@ class DevicesView(BaseModel):
         description="What each device does; devices may work at different products."
     )
     longest_wait_seconds: float = Field(
-        description="The longest expected time until all devices of a waiting product are free; "
-        "later products do not delay it."
+        description="The longest expected time until the devices of a waiting product are free."
     )
     residents: list[ResidentsView] = Field(
         description="What stays on each GPU, as the engine last reported."
