@@ -150,19 +150,12 @@ def test_the_next_product_is_sent_before_its_device_is_free_and_no_further_one(s
     asyncio.run(scenario())
 
 
-def test_a_job_that_waits_has_a_device_reserved_and_tells_for_when(slow_gpus):
+def test_how_long_the_last_job_waits_is_told(slow_gpus):
     async def scenario():
         async with running_gpus(slow_gpus, "0") as parts:
-            operands = store_operands(parts)
-            jobs = await submit(parts, *operands, count=3)
+            jobs = await submit(parts, *store_operands(parts), count=3)
             await wait_until_busy(parts, {"cuda:0"})
-            promised = 0.0
-            while not promised:  # the first runs take longer than is predicted
-                await asyncio.sleep(0.01)
-                promised = parts.engines.longest_wait_seconds
-                if parts.engines.waiting == parts.engines.running == 0:
-                    jobs += await submit(parts, *operands, count=3)
-            assert parts.engines.waiting in (1, 2), "one may have been sent ahead"
+            assert parts.engines.longest_wait_seconds > 0
             for job in jobs:
                 check(parts, await parts.dispatcher.wait(job.id))
             assert parts.engines.longest_wait_seconds == 0
