@@ -153,7 +153,7 @@ def test_the_next_product_is_sent_before_its_device_is_free_and_no_further_one(s
 def test_how_long_the_last_job_waits_is_told(slow_gpus):
     async def scenario():
         async with running_gpus(slow_gpus, "0") as parts:
-            jobs = await submit(parts, *store_operands(parts), count=3)
+            jobs = await submit(parts, *store_operands(parts), count=4, f=0)
             await wait_until_busy(parts, {"cuda:0"})
             assert parts.engines.longest_wait_seconds > 0
             for job in jobs:
