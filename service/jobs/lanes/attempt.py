@@ -111,15 +111,10 @@ class Attempt:
         return find_kind(out.rows, out.columns, self.request.a.columns, out.dtype, devices)
 
     @property
-    def is_small(self) -> bool:
-        """Whether it takes an engine only milliseconds."""
-        return self.request.is_small
-
-    @property
     def needs_no_device(self) -> bool:
         """Whether the engine's main thread computes it, even while its devices are busy."""
         request = self.request
-        return request.options == NO_OPTIONS and self.is_small and request.needs_one_thread
+        return request.options == NO_OPTIONS and request.is_small and request.needs_one_thread
 
     def make_ready(self, request: RunRequest, extents: Sequence[Extent]) -> None:
         """Its next try may begin: its matrices lie in memory now.
@@ -211,7 +206,7 @@ class Load:
 
     @property
     def _large(self) -> int:
-        return sum(not run.attempt.is_small for run in self.runs)
+        return sum(not run.attempt.request.is_small for run in self.runs)
 
     @property
     def is_full(self) -> bool:
@@ -225,7 +220,7 @@ class Load:
 
     def has_room(self, attempt: Attempt) -> bool:
         """Whether one more product may be sent."""
-        return not self.runs or (attempt.is_small and not self.is_full)
+        return not self.runs or (attempt.request.is_small and not self.is_full)
 
     def may_follow(self, lane: DeviceSet) -> bool:
         """Whether one more product may be sent to some devices, of which each has one at most.

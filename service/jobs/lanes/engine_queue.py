@@ -126,7 +126,7 @@ class EngineQueue(RunningProducts):
 
     def _has_lanes(self, attempt: Attempt) -> bool:
         """Whether a product gets only some devices: others wait, or B is on some of the GPUs."""
-        if attempt.is_small or not self.here.devices:
+        if attempt.request.is_small or not self.here.devices:
             return False
         if len(self.queue) > 1 and self.host.find_kept(attempt) is not None:
             return True
