@@ -118,8 +118,7 @@ class LiveJobs:
             loop = asyncio.get_running_loop()
             live.deadline = loop.call_later(seconds, self._end_overdue, live)
         if not live.job.awaited:
-            self._let_wait(live)
-            return
+            self._enter_queue(live)
         self.update(live, live.job)
         if any(self.find(one) is None for one in live.job.awaited):
             self.start(self._look_at([live.job.id]))  # it may have ended before this one lived
@@ -133,14 +132,9 @@ class LiveJobs:
             self.jobs.running[job.id] = job
         self.news.tell(job)
 
-    def _let_wait(self, live: LiveJob) -> None:
-        """Let a job whose operands are there wait in the queue."""
-        live.request = replace(live.request, b_key=live.job.b)
-        self._enter_queue(live)
-        self.update(live, live.job)
-
     def _enter_queue(self, live: LiveJob) -> None:
-        """Let a job wait in its queue: the service computes the smallest itself."""
+        """Let a job whose operands are there wait: the service computes the smallest itself."""
+        live.request = replace(live.request, b_key=live.job.b)
         is_short = live.predicted_seconds <= INLINE_SECONDS
         live.is_inline = is_short and live.task is None and self.engines.inline.takes(live.request)
         (self.inline_queue if live.is_inline else self.engines.queue).add(live)
@@ -154,10 +148,10 @@ class LiveJobs:
             if job.state.finished:
                 self._end(live, job)
             elif not job.awaited:
-                live.job = replace(job, priority=live.job.priority)
                 live.request = product
                 live.predicted_seconds = self.engines.plans.predict(product)
-                self._let_wait(live)
+                self.update(live, replace(job, priority=live.job.priority))
+                self._enter_queue(live)
         self.advance()
 
     async def predict_anew(self) -> None:
