@@ -13,7 +13,7 @@ ROOM_LINES = {
     "page": 5_230,
     "scheduler": 10_596,
     "service": 25_874,
-    "tests": 37_995,
+    "tests": 38_017,
     "wavetrim": 245,
 }
 
