@@ -13,15 +13,12 @@ from wavetrim.service.api.v2.model import InferStatistics
 from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.engine.cluster import Cluster
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.engine.slabs import SharedSlabs
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.housekeeping import Housekeeping
 from wavetrim.service.jobs.dispatch import Dispatcher
-from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.live import LiveJobs
-from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.server.unix_socket import claim_socket
@@ -71,7 +68,7 @@ class Parts:
         engine: This machine's engine.
         arena: Shared memory for matrices; with a limit of 0 it is switched off.
         leases: Memory that callers on this host share.
-        fleet: The engine, and the nodes of the cluster.
+        processes: Those that start and stop with the service, the engine's first.
         engines: Where products wait for devices.
         plans: Plans for this machine, by shape.
         products: Computes products in one call.
@@ -136,20 +133,13 @@ class Parts:
         self.matrices.on_removed.append(self.engine.forget_matrix)
         metrics.engine_pid = lambda: self.engine.pid
         cluster = None if settings.ray_address is None else Cluster(settings)
-        self.fleet = Fleet(self.engine, cluster)
+        self.processes = [self.engine] if cluster is None else [self.engine, cluster]
         self.leases = Leases(self.arena, self.in_flight, self.descriptors)
-        self.plans = Plans(self.engine)
-        self.engines = EngineQueue(self.fleet, self.plans, settings.job_timeout_seconds, metrics)
-        SharedSlabs(self.arena, self.fleet.processes, on_ready=self.engines.advance)
-        inline = InlineProducts(self.plans, settings.kernel_cache_dir)
-        self.products = Products(
-            engines=self.engines, inline=inline, plans=self.plans, settings=settings,
-            metrics=metrics, traces=self.traces,
-        )  # fmt: skip
-        live = LiveJobs(
-            jobs=self.jobs, matrices=self.matrices, engines=self.engines, inline=inline,
-            plans=self.plans, settings=settings, metrics=metrics, traces=self.traces,
-        )  # fmt: skip
+        self.engines = EngineQueue(self.engine, settings, metrics, cluster)
+        self.plans = self.engines.plans
+        SharedSlabs(self.arena, self.processes, on_ready=self.engines.advance)
+        self.products = Products(self.engines, self.traces)
+        live = LiveJobs(self.jobs, self.matrices, self.engines, self.traces)
         self.news, self.dispatcher = live.news, Dispatcher(live, self.products)
         if cluster is not None:
             cluster.on_change = self.engines.advance
@@ -173,7 +163,7 @@ class Parts:
             making = asyncio.create_task(self.arena.start(), name="arena-start")
             stack.push_async_callback(asyncio.wait, {making})
             stack.push_async_callback(run_to_end, self.matrices.close)
-            for process in self.fleet.processes:
+            for process in self.processes:
                 await process.start()
                 stack.push_async_callback(process.stop)
             stack.push_async_callback(self.dispatcher.stop)

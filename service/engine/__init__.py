@@ -1,6 +1,6 @@
 """The engines as the service sees them: started, watched, spoken to.
 
-`fleet` has all of them: the `engine` of this machine, and the nodes of a `cluster`. Each of the two
+There are the `engine` of this machine, and the nodes of a `cluster`. Each of the two
 is a process under a `supervisor`, which hands it products and starts it again when it ends;
 `process` is one such; `slabs` gives it the arena's memory.
 

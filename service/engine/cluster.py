@@ -55,11 +55,6 @@ class ClusterNode:
     _ratios: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT_RATIOS))
 
     @property
-    def ready(self) -> bool:
-        """True while the node takes runs."""
-        return self._cluster.ready and self._cluster.nodes.get(self.id) is self
-
-    @property
     def factor(self) -> float:
         """Measured over planned seconds, the median of the newest runs; 1 until there are a few."""
         return median(self._ratios) if len(self._ratios) >= _LEAST_RATIOS else 1.0

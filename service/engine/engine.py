@@ -11,7 +11,7 @@ from wavetrim.scheduler.engine.messages import Message
 from wavetrim.scheduler.profile.corrections import Factor
 from wavetrim.scheduler.profile.provider import ProfileProvider
 from wavetrim.scheduler.profile.store import read_profile
-from wavetrim.service.engine.supervisor import Supervisor, Watch
+from wavetrim.service.engine.supervisor import Supervisor
 from wavetrim.service.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,6 @@ class Engine(Supervisor):
 
     Args:
         settings: Where the kernels are cached, which devices are used, and how much of them.
-        watch: How patiently it is watched.
 
     Attributes:
         id: Its name among the engines.
@@ -36,8 +35,8 @@ class Engine(Supervisor):
         residents: What stays on each GPU (`ResidentOperands.describe`), as last reported.
     """
 
-    def __init__(self, settings: Settings, *, watch: Watch | None = None) -> None:
-        super().__init__("wavetrim.scheduler.engine", name="the engine", watch=watch)
+    def __init__(self, settings: Settings) -> None:
+        super().__init__("wavetrim.scheduler.engine", name="the engine")
         self.id = "here"
         self._settings = settings
         self.devices: tuple[DeviceInfo, ...] = ()

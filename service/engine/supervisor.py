@@ -6,7 +6,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 from wavetrim.scheduler.engine.messages import FINAL_TYPES, Message
@@ -21,21 +20,15 @@ _STEADY_SECONDS: Final = 60.0
 """A process that lived this long, or finished a product, resets the back-off; chosen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """How patiently a process is watched, in seconds.
+START_SECONDS: Final = 120.0
+"""Until a process must say that it is ready."""
 
-    Attributes:
-        start_seconds: Until the process must say that it is ready.
-        ping_seconds: Between two pings.
-        silence_seconds: Without a message until the process counts as hanging.
-        stop_seconds: Until a process that was told to end is killed.
-    """
+PING_SECONDS: Final = 2.0
+SILENCE_SECONDS: Final = 30.0
+"""Between two pings, and without a message until a process counts as hanging."""
 
-    start_seconds: float = 120.0
-    ping_seconds: float = 2.0
-    silence_seconds: float = 30.0
-    stop_seconds: float = 5.0
+STOP_SECONDS: Final = 5.0
+"""Until a process that was told to end is killed."""
 
 
 class Supervisor(ABC):
@@ -47,7 +40,6 @@ class Supervisor(ABC):
         module: What the process runs.
         name: What it is called in the log.
         environment: What it finds in its environment besides the service's.
-        watch: How patiently it is watched.
 
     Attributes:
         on_restart: Called whenever the process is started again.
@@ -64,12 +56,10 @@ class Supervisor(ABC):
         *,
         name: str,
         environment: Mapping[str, str] | None = None,
-        watch: Watch | None = None,
     ) -> None:
         self._module = module
         self._name = name
         self._environment = environment or {}
-        self._watch = watch or Watch()
         self.on_restart: Callable[[], None] = lambda: None
         self.on_ready: Callable[[], None] = lambda: None
         self.on_gone: Callable[[], None] = lambda: None
@@ -208,7 +198,7 @@ class Supervisor(ABC):
         except asyncio.CancelledError:
             process.control({"type": "shutdown"})  # the running product stops
             process.send({"type": "shutdown"})
-            await process.end(self._watch.stop_seconds)
+            await process.end(STOP_SECONDS)
             self._end_runs("the service stops")
             raise
         end = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
@@ -221,14 +211,14 @@ class Supervisor(ABC):
         """Wait for the process to say that it is ready."""
         waiting = [asyncio.create_task(one.wait()) for one in (process.closed, self._greeted)]
         try:
-            seconds, first = self._watch.start_seconds, asyncio.FIRST_COMPLETED
-            await asyncio.wait(waiting, timeout=seconds, return_when=first)
+            first = asyncio.FIRST_COMPLETED
+            await asyncio.wait(waiting, timeout=START_SECONDS, return_when=first)
         finally:
             for task in waiting:
                 task.cancel()
         if not self._greeted.is_set():
             if not process.closed.is_set():
-                self._reason = f"not ready within {seconds:g} s"
+                self._reason = f"not ready within {START_SECONDS:g} s"
             return False
         try:
             self.learn(self._hello)
@@ -273,10 +263,10 @@ class Supervisor(ABC):
         while not process.closed.is_set():
             process.control({"type": "ping"})
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._watch.ping_seconds):
+                async with asyncio.timeout(PING_SECONDS):
                     await process.closed.wait()
-            if time.monotonic() - self._heard > self._watch.silence_seconds:
-                self._end_process(f"silent for {self._watch.silence_seconds:g} s")
+            if time.monotonic() - self._heard > SILENCE_SECONDS:
+                self._end_process(f"silent for {SILENCE_SECONDS:g} s")
                 await process.closed.wait()
 
     def _end_process(self, reason: str) -> None:

@@ -7,20 +7,31 @@ who wait for it.
 
 import asyncio
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.service.errors import Draining, ServiceError
+from wavetrim.service.clock import read_time
+from wavetrim.service.errors import FieldProblem, QuotaReached, ServiceError
+from wavetrim.service.jobs.errors import DeadlineMissed, QueueFull
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.live import LiveJobs
-from wavetrim.service.jobs.posting import check_requests
+from wavetrim.service.jobs.operands import (
+    check_operands,
+    find_matrices,
+    find_operand,
+    find_result,
+)
 from wavetrim.service.jobs.products import Products
-from wavetrim.service.jobs.request import JobRequest
+from wavetrim.service.jobs.request import JobOperand, JobRequest, make_product
+from wavetrim.service.jobs.run import LiveJob
+from wavetrim.service.jobs.table.rows import find_key, make_job
 from wavetrim.service.jobs.table.store import insist
 from wavetrim.service.storage.database.database import split
+from wavetrim.service.telemetry.logs import trace_parent
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 from wavetrim.service.threads import run_to_end
 
@@ -57,8 +68,8 @@ class Dispatcher:
         for job in await run_to_end(self.jobs.requeue_interrupted):
             logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
         # Their tries are counted, as one of them may have ended that service.
-        for job, operands in await run_to_end(self.live.read, None):
-            self.live.add(self.live.make(job, operands, is_counted=True))
+        for job, product in await run_to_end(self.live.read, None):
+            self.live.add(self.live.make(job, product, is_counted=True))
         self.live.start(self.live.predict_anew())
         self.live.advance()
 
@@ -87,18 +98,19 @@ class Dispatcher:
             QuotaReached: As many of its jobs wait as its key's quota allows.
         """
         if self.draining:
-            raise self._refuse()
+            raise self.live.engines.refuse()
+        owner = tenant.name
         try:
-            posted = await check_requests(self.live, requests, idempotency_key, tenant)
+            posted = await self._check(requests, idempotency_key, tenant)
         except (ServiceError, FieldError):
             # A repeated POST gets its jobs even when an operand is gone by now.
             asked = [request.model_dump() for request in requests]
-            first = await run_to_end(self.jobs.find_repeated, asked, idempotency_key, tenant.name)
+            first = await run_to_end(self.jobs.find_repeated, asked, idempotency_key, owner)
             if first:
                 return first, False
             raise
-        new, owner = [live.job for live in posted], tenant.name
-        self.live.queued[owner] += len(new)  # so that they cannot pass the limit together
+        new, queued = [live.job for live in posted], self.live.queued
+        queued[owner] += len(new)  # so that they cannot pass the limit together
         try:
             jobs, created = await self.jobs.add(new, idempotency_key=idempotency_key, owner=owner)
         except (SQLAlchemyError, asyncio.CancelledError):
@@ -106,7 +118,7 @@ class Dispatcher:
             self.live.start(self._find_added([job.id for job in new]))
             raise
         finally:
-            self.live.queued[owner] -= len(new)
+            queued[owner] -= len(new)
         if created:
             for live, job in zip(posted, jobs, strict=True):
                 live.job = job
@@ -116,11 +128,71 @@ class Dispatcher:
             self.live.advance()
         return jobs, created
 
+    async def _check(
+        self, requests: Sequence[JobRequest], key: str | None, tenant: Tenant
+    ) -> list[LiveJob]:
+        """Find the operands of requests, plan them, and make them jobs, which do not live yet."""
+        matrices, plans = self.live.matrices, self.live.engines.plans
+        named = [request.operands for request in requests]
+        ids = {one.job for each in named for one in each.values() if isinstance(one, JobOperand)}
+        jobs = await run_to_end(self.jobs.find, ids, tenant.sees) if ids else {}
+        found = [
+            {
+                field: one if isinstance(one, str) else find_result(field, one.job, jobs)
+                for field, one in each.items()
+            }
+            for each in named
+        ]
+        ids = {one for each in found for one in each.values() if isinstance(one, str)}
+        stored = await find_matrices(matrices, ids, tenant.sees)
+        posted = []
+        for index, (request, each) in enumerate(zip(requests, found, strict=True)):
+            operands = {field: find_operand(field, one, stored) for field, one in each.items()}
+            a, b, c = operands["a"], operands["b"], operands.get("c")
+            problem, stack = check_operands(a, b, c, alpha=request.alpha, beta=request.beta)
+            shape = problem.m, problem.n, problem.dtype, stack
+            matrices.drafts.check_size(*shape)
+            asked = request.model_dump()
+            product = make_product(asked, list(operands.values()))
+            await plans.plan_once(product)
+            name = key and find_key(key, tenant.name, index)
+            job = make_job(
+                asked, shape=shape, owner=tenant.name, trace=trace_parent.get(),
+                idempotency_key=name,
+            )  # fmt: skip
+            posted.append(self.live.make(job, product))
+        self._check_count(tenant, len(posted))
+        for one in posted:
+            self._check_times(one)
+        return posted
+
+    def _check_count(self, tenant: Tenant, count: int) -> None:
+        waiting = self.live.queued[tenant.name] + count
+        most, quota = self.live.engines.settings.max_queued_jobs, tenant.quota.queued_jobs
+        if waiting > most:
+            seconds = min(60, max(1, math.ceil(self.ends.find_left())))
+            raise QueueFull("queued jobs", waiting, most, seconds)
+        if quota is not None and waiting > quota:
+            limit = f"at most {quota}, the key's quota (--max-queued-jobs)"
+            raise QuotaReached("queued jobs", waiting, limit)
+
+    def _check_times(self, one: LiveJob) -> None:
+        """Refuse a job that may run longer than any, or that should end after its deadline."""
+        limit, asked = self.live.engines.settings.job_timeout_seconds, one.job.request
+        timeout_seconds, deadline = asked["timeout_seconds"], asked["deadline"]
+        if timeout_seconds is not None and timeout_seconds > limit:
+            most = f"at most {limit:g} (job_timeout_seconds)"
+            raise FieldProblem("timeout_seconds", timeout_seconds, most)
+        if deadline is not None:
+            ends = self.ends.foresee(one).ends
+            if ends.low > read_time(deadline):
+                raise DeadlineMissed(deadline, ends)
+
     async def _find_added(self, job_ids: Sequence[str]) -> None:
         """Let the jobs of a POST wait that were added although it has failed."""
-        for job, operands in await insist(self.live.read, job_ids):
+        for job, product in await insist(self.live.read, job_ids):
             if job.state is JobState.QUEUED and self.live.find(job.id) is None:
-                self.live.add(self.live.make(job, operands))
+                self.live.add(self.live.make(job, product))
         self.live.advance()
 
     async def cancel(self, job_id: str, owner: str | None = None) -> Job:
@@ -159,7 +231,10 @@ class Dispatcher:
 
     async def get(self, job_id: str, owner: str | None = None) -> Job:
         """A job as it is now; raises JobNotFound if there is none of that id."""
-        if (job := self.live.find_job(job_id, owner)) is None:
+        live = self.live.find(job_id)
+        job = self.jobs.ended.find(job_id) if live is None else live.job
+        # It may have ended a while ago, or wait for others, whose ends change its row first.
+        if job is None or job.awaited or owner not in (None, job.owner):
             job = await run_to_end(self.jobs.get, job_id, owner)
         return job
 
@@ -187,7 +262,7 @@ class Dispatcher:
                     break
                 has_begun = (live := self.live.find(job_id)) is not None and live.has_begun
                 if listener.ended or (self.draining and not has_begun):
-                    raise self._refuse()
+                    raise self.live.engines.refuse()
                 job = next(iter(await listener.wait(left_seconds)), job)
             return job
 
@@ -215,6 +290,3 @@ class Dispatcher:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self.live.news.wake(ends=True)
-
-    def _refuse(self) -> Draining:
-        return Draining(self.live.settings.drain_seconds)

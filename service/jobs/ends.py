@@ -1,13 +1,15 @@
 """When jobs end: told of each while it waits and runs, and learned from each.
 
-What is told when a job is accepted is remembered until it ends, and then compared. Between two
-answers about a job some time passes: who follows many jobs does not make them dearer.
+What is told when a job is accepted is remembered until it ends, and then compared.
 """
 
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.options import PlanOptions
+from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.estimate import (
     Answer,
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from wavetrim.service.jobs.live import LiveJobs
 
 KEPT_SECONDS: Final = 0.25
-"""How long an answer about a job is given again; chosen."""
+"""How long the first answer about a job is given again; chosen."""
 
 _MOST_GROUPS: Final = 16
 """Kinds of the caller's products, and of all others', that are looked at; of more, some stand for
@@ -60,6 +62,18 @@ class Ends:
         """What would be told of a product if it were posted now."""
         return self._find(candidate, candidate.predicted_seconds <= INLINE_SECONDS).expected
 
+    async def foresee_product(
+        self, problem: GemmProblem, options: PlanOptions, caller: str
+    ) -> Expected:
+        """What would be told of a product if a caller posted it now."""
+        m, n, k, dtype = problem.m, problem.n, problem.k, problem.dtype
+        a, b, out = (Operand(0, 0, *size, dtype) for size in ((m, k), (k, n), (m, n)))
+        product, plans = RunRequest("", a, b, None, out, options=options), self._engines.plans
+        await plans.plan_once(product)
+        seconds = plans.predict(product)
+        attempt = Attempt(product, caller=caller, since=read_clock(), predicted_seconds=seconds)
+        return self.foresee(attempt)
+
     def tell(self, job: Job) -> Expected | None:
         """When a job begins and ends; None if it has ended, or is not known here.
 
@@ -73,12 +87,12 @@ class Ends:
         now = read_clock()
         if job.state is JobState.RUNNING and job.started_at is not None:
             return self._tell_running(one, now, job.started_at)
-        if one.answer is None or now - one.answer.at > KEPT_SECONDS:
-            answer = self._find(one, one.is_inline)
-            if one.answer is None and self._engines.is_ready:
-                one.told = answer
-            one.answer = answer
-        return one.answer.expected
+        if one.told is not None and now - one.told.at <= KEPT_SECONDS:
+            return one.told.expected
+        answer = self._find(one, one.is_inline)
+        if one.told is None and self._engines.is_ready:
+            one.told = answer
+        return answer.expected
 
     def _tell_dependent(self, job: LiveJob) -> Expected:
         """The answer about a job that waits for the results of others, and for theirs in turn."""
@@ -117,9 +131,7 @@ class Ends:
             past.trails.add(one.kind, ended_at - computed_at)
         if told is None:
             return
-        if not told.before:
-            past.leads.add(None, begun_at - told.at)
-        elif one.is_inline:
+        if one.is_inline and told.before:
             each_seconds = (ended_at - told.at) / (told.before + 1)
             past.learn_run(one.kind, one.predicted_seconds, each_seconds)
         past.learn_end((told.at, told.begin, told.end), begun=begun_at, ended=ended_at)
@@ -141,7 +153,7 @@ class Ends:
             now=now, left_seconds=left_seconds, abreast=_count_abreast(running),
         )  # fmt: skip
         position = ahead.own + ahead.others
-        begin = now + max(ahead.seconds, past.find_lead())
+        begin = now + ahead.seconds
         end = begin + seconds + past.trails.find(job.kind, 0.0)
         reason = "waits for the engine, which starts"
         if self._engines.is_ready:

@@ -9,11 +9,8 @@ been served for as long as the job's caller will have been at T:
     T         = now + (left + own(T) + others(T)) / abreast
 
 *left* are the seconds that are left of what runs, *abreast* is how many products run at once. T is
-on both sides, so it is computed again from itself until it changes little. Then, with what was
-learned (`past`),
-
-    begin     = max(T, now + lead)
-    end       = begin + seconds + trail
+on both sides, so it is computed again from itself until it changes little. The job should end at
+T + seconds + trail, by what was learned (`past`).
 
 What comes later and goes first is not foreseen. The ratios by which earlier answers were off tell
 how much that matters: the interval is as wide as they say.
@@ -24,10 +21,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wavetrim.service.jobs.past import Span
-from wavetrim.service.jobs.queue import LEAST_SECONDS, PRIORITY_DOUBLES, Waits, find_ratio
+from wavetrim.service.jobs.queue import LEAST_SECONDS, PRIORITY_DOUBLES, find_ratio
+
+if TYPE_CHECKING:
+    from wavetrim.service.jobs.lanes.attempt import Attempt
 
 _MOST_ROUNDS: Final = 3
 """How often T is computed; chosen: it changes little after that."""
@@ -44,7 +44,7 @@ class Group(NamedTuple):
         times: How many such groups it stands for.
     """
 
-    waiting: Sequence[Waits]
+    waiting: Sequence["Attempt"]
     seconds: float
     times: int = 1
 
@@ -86,7 +86,7 @@ class Ahead:
 
 
 def find_ahead(
-    job: Waits,
+    job: "Attempt",
     own: Sequence[Group],
     others: Sequence[Others],
     *,
@@ -121,7 +121,7 @@ def find_ahead(
     return ahead
 
 
-def _count_own(job: Waits, groups: Iterable[Group], begin: float) -> tuple[int, float]:
+def _count_own(job: "Attempt", groups: Iterable[Group], begin: float) -> tuple[int, float]:
     """How many of its caller's go before a job that begins at some time, and their seconds."""
     ratio = find_ratio(job, begin)
     count, seconds = 0, 0.0

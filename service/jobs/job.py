@@ -5,12 +5,14 @@ One whose operands are results of other jobs is queued, too, until these have su
 A running job goes back to the queue when the service stops before it has ended.
 
 The row of a short job is written only when it is accepted and when it has ended. Meanwhile
-`JobStore.running` knows that it runs; the row says so once it has run for a while.
+`JobStore.running` knows that it runs. Once a try has run for a while, it is counted in the row.
 """
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
+
+from wavetrim.service.clock import read_clock
 
 MOST_TRIES: Final = 3
 """How often a job or a product is tried; the last try uses the CPU alone. Chosen."""
@@ -22,12 +24,6 @@ it succeeds, the id of its result takes the place of both."""
 
 Shape = tuple[int, int, str, int | None]
 """Rows, columns and element type of a product, and how many a stack has; None for one product."""
-
-
-def list_promised(*operands: str | None) -> list[str]:
-    """The jobs whose results some operands are, as far as they have not succeeded."""
-    promises = (one for one in operands if one is not None and one.startswith(PROMISE))
-    return [one.removeprefix(PROMISE) for one in promises]
 
 
 class JobState(StrEnum):
@@ -100,9 +96,16 @@ class Job:
     rows_done: dict[str, float] | None = None
 
     @property
+    def operands(self) -> dict[str, str]:
+        """What it names as A and B, and as C if it names one, by field."""
+        named = {"a": self.a, "b": self.b, "c": self.c}
+        return {field: one for field, one in named.items() if one is not None}
+
+    @property
     def awaited(self) -> list[str]:
         """The jobs whose results it still waits for."""
-        return list_promised(self.a, self.b, self.c)
+        named = self.a, self.b, self.c
+        return [one[len(PROMISE) :] for one in named if one and one.startswith(PROMISE)]
 
     @property
     def labels(self) -> list[str]:
@@ -115,20 +118,33 @@ class Job:
             return "was cancelled"
         return f"failed: {(self.error or {}).get('message')}"
 
-    def begin_try(self, now: float) -> "Job":
+    def begin_try(self) -> "Job":
         """The job as its next try begins."""
-        started_at = now if self.started_at is None else self.started_at
+        started_at = read_clock() if self.started_at is None else self.started_at
         return replace(
-            self,
-            state=JobState.RUNNING,
-            attempts=self.attempts + 1,
-            started_at=started_at,
-            progress=0.0,
-            rows_done=None,
-            plan=None,
-        )
+            self, state=JobState.RUNNING, attempts=self.attempts + 1, started_at=started_at,
+            progress=0.0, rows_done=None, plan=None,
+        )  # fmt: skip
 
+    def wait_again(self, attempts: int) -> "Job":
+        """The job as it is queued again after some tries."""
+        return replace(
+            self, state=JobState.QUEUED, attempts=attempts, progress=0.0, plan=None,
+            started_at=self.started_at if attempts else None,
+        )  # fmt: skip
 
-UNFINISHED: Final = (JobState.QUEUED, JobState.RUNNING)
-"""States of a row whose job has not ended. While the service runs, the row of a running job may
-still say that it is queued; only a start must tell them apart."""
+    def succeed(self) -> "Job":
+        """The job as it has succeeded now; it has its result already."""
+        return self._end(state=JobState.SUCCEEDED, progress=1.0, rows_done=None)
+
+    def fail(self, kind: str, message: str) -> "Job":
+        """The job as it has failed now."""
+        error = {"kind": kind, "message": message, "attempts": self.attempts}
+        return self._end(state=JobState.FAILED, error=error)
+
+    def cancel(self) -> "Job":
+        """The job as it is cancelled now."""
+        return self._end(state=JobState.CANCELLED, cancel_requested=True)
+
+    def _end(self, **changes: Any) -> "Job":
+        return replace(self, finished_at=read_clock(), **changes)

@@ -2,13 +2,13 @@
 
 A live job waits for the results of others, is queued, is brought into memory, runs, and has its
 result written. The transaction in which a job ends changes the rows of those that wait for it
-(`table/changes.py`), so these are read after each end.
+(`table/store.py`), so these are read after each end.
 """
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, islice
@@ -20,20 +20,17 @@ from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.clock import read_clock, read_time
 from wavetrim.service.jobs.ends import Ends
-from wavetrim.service.jobs.inline import INLINE_SECONDS, InlineProducts
+from wavetrim.service.jobs.inline import INLINE_SECONDS
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.news import JobNews
-from wavetrim.service.jobs.operands import Operands, find_all, list_ids
-from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.queue import Queue
 from wavetrim.service.jobs.request import make_product
 from wavetrim.service.jobs.run import LiveJob
 from wavetrim.service.jobs.table.store import JobStore, insist
-from wavetrim.service.settings import Settings
 from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.telemetry.logs import trace_parent
-from wavetrim.service.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from wavetrim.service.telemetry.traces import Traces
@@ -47,9 +44,6 @@ commit."""
 WRITING_RUNS: Final = 16
 """Jobs at a time whose results are written while others are computed; chosen, to bound memory."""
 
-_GONE: Final = Operand(0, 0, 0, 0, "float32"), Operand(0, 0, 0, 0, "float32"), None
-"""Stands for operands that are gone: the job's run will find that, and fail."""
-
 _OVERDUE: Final = "deadline", "the job did not end before its deadline"
 _BROKEN: Final = "an unexpected error; the service's log has the details"
 
@@ -60,7 +54,7 @@ class LiveJobs:
     To be used from one event loop.
 
     Attributes:
-        jobs, matrices, engines, inline, plans, settings: As given.
+        jobs, matrices, engines: As given.
         news: Hears of each change.
         ends: Tells when they should end.
         inline_queue: Of the jobs that the service computes itself: they take no device.
@@ -71,19 +65,13 @@ class LiveJobs:
 
     def __init__(
         self,
-        *,
         jobs: JobStore,
         matrices: MatrixStore,
         engines: EngineQueue,
-        inline: InlineProducts,
-        plans: Plans,
-        settings: Settings,
-        metrics: Metrics,
         traces: "Traces | None" = None,
     ) -> None:
-        self.jobs, self.matrices = jobs, matrices
-        self.engines, self.inline, self.plans, self.settings = engines, inline, plans, settings
-        self._metrics, self._traces = metrics, traces
+        self.jobs, self.matrices, self.engines = jobs, matrices, engines
+        self._metrics, self._traces = engines.metrics, traces
         self._live: dict[str, LiveJob] = {}
         self.queued: Counter[str] = Counter()
         self.news, self.inline_queue = JobNews(), Queue()
@@ -101,35 +89,18 @@ class LiveJobs:
         """A job; None if it has ended, or is unknown."""
         return self._live.get(job_id)
 
-    def find_job(self, job_id: str, owner: str | None = None) -> Job | None:
-        """A job of an owner as it is now, from memory; None if only its row tells that.
-
-        A job may also have ended a while ago, or wait for others: their ends change its row first.
-        """
-        live = self._live.get(job_id)
-        job = self.jobs.ended.find(job_id) if live is None else live.job
-        return job if job and owner in (None, job.owner) and not job.awaited else None
-
-    def read(self, ids: Collection[str] | None) -> list[tuple[Job, Operands | None]]:
-        """Some jobs, and their operands, if all are there; None for all that have not ended."""
+    def read(self, ids: Collection[str] | None) -> list[tuple[Job, RunRequest]]:
+        """Some jobs, and their products; None for all that have not ended."""
         jobs = self.jobs.list_unfinished() if ids is None else self.jobs.find(ids).values()
-        found = self.matrices.find({one for job in jobs for one in list_ids(job)})
-        return [(job, find_all(job, found)) for job in jobs]
+        found = self.matrices.find({one for job in jobs for one in job.operands.values()})
+        return [(job, _make_product(job, found)) for job in jobs]
 
-    def make(
-        self,
-        job: Job,
-        operands: Operands | None,
-        product: RunRequest | None = None,
-        *,
-        is_counted: bool = False,
-    ) -> LiveJob:
-        """A job that does not live yet; its product is that of its operands, if not given."""
-        product = product or make_product(job.request, *(operands or _GONE))
+    def make(self, job: Job, product: RunRequest, *, is_counted: bool = False) -> LiveJob:
+        """A job that does not live yet, with its product."""
         return LiveJob(
             product, caller=job.owner, since=job.created_at, priority=job.priority,
-            predicted_seconds=self.plans.predict(product),
-            job=job, all=self, operands=operands, is_counted=is_counted,
+            predicted_seconds=self.engines.plans.predict(product),
+            job=job, all=self, is_counted=is_counted,
         )  # fmt: skip
 
     def start(self, work: Coroutine[Any, Any, None], name: str = "jobs") -> asyncio.Task[None]:
@@ -147,8 +118,7 @@ class LiveJobs:
             loop = asyncio.get_running_loop()
             live.deadline = loop.call_later(seconds, self._end_overdue, live)
         if not live.job.awaited:
-            self._let_wait(live)
-            return
+            self._enter_queue(live)
         self.update(live, live.job)
         if any(self.find(one) is None for one in live.job.awaited):
             self.start(self._look_at([live.job.id]))  # it may have ended before this one lived
@@ -162,43 +132,37 @@ class LiveJobs:
             self.jobs.running[job.id] = job
         self.news.tell(job)
 
-    def _let_wait(self, live: LiveJob) -> None:
-        """Let a job whose operands are there wait in the queue."""
-        live.request = replace(live.request, b_key=live.job.b)
-        self._enter_queue(live)
-        self.update(live, live.job)
-
     def _enter_queue(self, live: LiveJob) -> None:
-        """Let a job wait in its queue: the service computes the smallest itself."""
+        """Let a job whose operands are there wait: the service computes the smallest itself."""
+        live.request = replace(live.request, b_key=live.job.b)
         is_short = live.predicted_seconds <= INLINE_SECONDS
-        live.is_inline = is_short and live.task is None and self.inline.takes(live.request)
+        live.is_inline = is_short and live.task is None and self.engines.inline.takes(live.request)
         (self.inline_queue if live.is_inline else self.engines.queue).add(live)
 
     async def _look_at(self, ids: Collection[str]) -> None:
         """Those of some jobs that wait for others: do they have all operands, or have ended?"""
-        for job, operands in await insist(self.read, ids):
+        for job, product in await insist(self.read, ids):
             live = self.find(job.id)
             if live is None or not live.job.awaited:
                 continue  # it is not added yet, or was cancelled meanwhile
             if job.state.finished:
                 self._end(live, job)
             elif not job.awaited:
-                live.job = replace(job, priority=live.job.priority)
-                live.operands = operands
-                live.request = make_product(job.request, *(operands or _GONE))
-                live.predicted_seconds = self.plans.predict(live.request)
-                self._let_wait(live)
+                live.request = product
+                live.predicted_seconds = self.engines.plans.predict(product)
+                self.update(live, replace(job, priority=live.job.priority))
+                self._enter_queue(live)
         self.advance()
 
     async def predict_anew(self) -> None:
         """Plan the jobs that wait for the engine to start, once it has."""
-        await self.engines.fleet.here.wait_ready()
+        await self.engines.here.wait_ready()
         for live in tuple(self._live.values()):
             with suppress(FieldError):
-                await self.plans.plan_once(live.request)
+                await self.engines.plans.plan_once(live.request)
             if live.queue is not None:
                 live.queue.remove(live)
-                live.predicted_seconds = self.plans.predict(live.request)
+                live.predicted_seconds = self.engines.plans.predict(live.request)
                 self._enter_queue(live)
         self.advance()
 
@@ -232,12 +196,12 @@ class LiveJobs:
         except Exception as error:
             logger.exception("job %s broke off", live.job.id)
             if not live.has_begun:
-                self.update(live, live.job.begin_try(read_clock()))
+                self.update(live, live.job.begin_try())
             # After a database error it is tried again; any other is a fault of the service.
             if isinstance(error, SQLAlchemyError):
-                ended = await insist(self.jobs.break_off, live.job, counts=True)
+                ended = await insist(self.jobs.queue_again, live.job, live.job.attempts)
             else:
-                ended = await insist(self.jobs.fail, live.job, "internal", _BROKEN)
+                ended = await insist(self.jobs.end, live.job.fail("internal", _BROKEN))
         finally:
             self.running.discard(live)
         if ended is None and self.find(live.job.id) is live:
@@ -245,7 +209,7 @@ class LiveJobs:
             ended = (await insist(self.jobs.find, [live.job.id])).get(live.job.id, live.job)
         if ended is not None and not ended.state.finished:
             self._remove(live)
-            self.add(self.make(ended, live.operands, is_counted=live.is_counted))
+            self.add(self.make(ended, live.request, is_counted=live.is_counted))
         elif ended is not None:
             self._end(live, ended)
         self.advance()
@@ -274,7 +238,7 @@ class LiveJobs:
         self._remove(live)
         self.jobs.ended.keep(ended.id, ended)
         self.news.tell(ended)
-        if followers := self.jobs.endings.take(ended.id):
+        if followers := self.jobs.take_followers(ended.id):
             self.start(self._look_at(followers))
 
     def _remove(self, live: LiveJob) -> None:
@@ -296,3 +260,11 @@ class LiveJobs:
             self._metrics.record_success(job.timings, job.plan)
         else:
             self._metrics.record_end(job.state)
+
+
+def _make_product(job: Job, found: Mapping[str, Matrix]) -> RunRequest:
+    """The product of a job; an empty one if an operand is not there, or not yet."""
+    operands = [found[name] for name in job.operands.values() if name in found]
+    if len(operands) < len(job.operands):
+        return make_product(job.request, 2 * [Operand(0, 0, 0, 0, "float32")])
+    return make_product(job.request, operands)

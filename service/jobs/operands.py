@@ -5,7 +5,7 @@ job's request. For stacks the rules are those of `numpy.matmul`: a single matrix
 one, is used for every product.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
@@ -21,6 +21,7 @@ from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.storage.errors import MatrixDamaged
 from wavetrim.service.storage.matrices.matrix import Matrix, make_shape
 from wavetrim.service.storage.matrices.npy import MAX_SIZE
+from wavetrim.service.threads import run_to_end
 
 if TYPE_CHECKING:
     from wavetrim.service.storage.matrices.matrices import MatrixStore
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 MOST_WHOLE: Final = 2**53
 """Factors of integers are below this in size: they come as float64, which rounds larger ones."""
-
-Operands = tuple[Matrix, Matrix, Matrix | None]
-"""A, B and C of a product; no C if it has none."""
 
 
 class Shaped(Protocol):
@@ -53,16 +51,18 @@ class Shaped(Protocol):
         """NumPy's name of the element type."""
 
 
-def find_operand(field: str, matrix_id: str, found: Mapping[str, Matrix]) -> Matrix:
-    """The matrix that is named in a field: "a", "b" or "c".
+def find_operand(field: str, named: str | Operand, found: Mapping[str, Matrix]) -> Matrix | Operand:
+    """The matrix that is named in a field: "a", "b" or "c"; what is no id stays as it is.
 
     Raises:
         OperandNotFound: It does not exist.
         MatrixDamaged: Its file has changed.
     """
-    matrix = found.get(matrix_id)
+    if isinstance(named, Operand):
+        return named
+    matrix = found.get(named)
     if matrix is None:
-        raise OperandNotFound(field, matrix_id)
+        raise OperandNotFound(field, named)
     if matrix.damaged_at is not None:
         raise MatrixDamaged(matrix.id, "its file has changed")
     return matrix
@@ -87,26 +87,18 @@ def find_result(field: str, job_id: str, found: Mapping[str, Job]) -> str | Oper
     return Operand(0, 0, rows, columns, dtype, stack=stack)
 
 
-def list_ids(job: Job) -> list[str]:
-    """The ids of A, B and C of a job."""
-    return [one for one in (job.a, job.b, job.c) if one is not None]
+async def find_matrices(
+    matrices: "MatrixStore", ids: Collection[str], owner: str | None = None
+) -> dict[str, Matrix]:
+    """Those of some matrices that exist, by their ids; from memory, if all are remembered there.
 
-
-def find_all(job: Job, found: Mapping[str, Matrix]) -> Operands | None:
-    """A, B and C of a job; None if one of them is not found."""
-    if not all(one in found for one in list_ids(job)):
-        return None
-    return found[job.a], found[job.b], None if job.c is None else found[job.c]
-
-
-def find_matrices(job: Job, matrices: "MatrixStore") -> Operands:
-    """A, B and C of a job; no C if it names none.
-
-    Raises:
-        MatrixNotFound: One of them is gone.
+    Args:
+        matrices: Has them.
+        ids: Their ids.
+        owner: Whose they must be; None for anybody's.
     """
-    a, b = matrices.get(job.a), matrices.get(job.b)
-    return a, b, None if job.c is None else matrices.get(job.c)
+    found = matrices.find_known(ids, owner)
+    return found if len(found) == len(ids) else await run_to_end(matrices.find, ids, owner)
 
 
 def check_operands(
@@ -194,7 +186,7 @@ def show_shape(matrix: Shaped) -> tuple[int, ...]:
     return make_shape(matrix.rows, matrix.columns, matrix.stack)
 
 
-def find_stack(a: Shaped, b: Shaped, c: Shaped | None) -> int | None:
+def find_stack(a: Shaped, b: Shaped, c: Shaped | None = None) -> int | None:
     """How many products A, B and C ask for; None if none of them is a stack.
 
     Raises:

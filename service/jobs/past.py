@@ -6,8 +6,7 @@
 
        seconds = predicted · median(took / predicted)
 
-2. *Beside the product.* A job needs its operands in memory before its product, and its result on
-   disk after it: the medians *lead* and *trail*.
+2. *After the product* its result is written: the median *trail*.
 
 3. *How sure.* A job that has ended tells by what ratio the answer at its acceptance was off:
 
@@ -25,6 +24,7 @@
 import math
 from collections import deque
 from collections.abc import Collection
+from statistics import median
 from typing import Final, NamedTuple, TypeAlias
 
 from wavetrim.kernels.last_used import LastUsed
@@ -82,10 +82,7 @@ class Medians:
     def find(self, kind: Kind | None, default: float) -> float:
         """The median; the default if nothing was measured."""
         values = self._values.find(kind) or self._values.find(None)
-        if values is None:
-            return default
-        ordered, half = sorted(values), len(values) // 2
-        return (ordered[half] + ordered[-1 - half]) / 2
+        return default if values is None else median(values)
 
 
 class Past:
@@ -95,13 +92,12 @@ class Past:
         least_seconds: Least time that a product takes, unless it is known to take less.
 
     Attributes:
-        leads: How long after it was accepted a job began that had nothing ahead of it.
         trails: How long after its product a job ended.
     """
 
     def __init__(self, least_seconds: float = LEAST_SECONDS) -> None:
         self._least_seconds = least_seconds
-        self.leads, self.trails, self._factors = Medians(), Medians(), Medians()
+        self.trails, self._factors = Medians(), Medians()
         self._shifts = deque[float](maxlen=_MOST_ENDS)
         self._ratios = deque[float](maxlen=_MOST_ENDS)
 
@@ -124,10 +120,6 @@ class Past:
     def find_seconds(self, kind: Kind, predicted_seconds: float) -> float:
         """How long a product should take on its devices."""
         return max(self._least_seconds, predicted_seconds) * self._factors.find(kind, 1.0)
-
-    def find_lead(self) -> float:
-        """How long it takes until a job begins that has nothing ahead of it."""
-        return self.leads.find(None, max(LEAST_AHEAD, self._least_seconds))
 
     def calibrate(self, now: float, begin: float, end: float) -> tuple[Span, Span]:
         """What is told of a job that should begin and end at some times: when it does so."""

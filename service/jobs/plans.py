@@ -24,7 +24,8 @@ UNKNOWN_RATE: Final = 2e10
 """Operations a second of a product that is not planned yet; chosen, as a CPU core has."""
 
 _LOOK_SECONDS: Final = 0.1
-"""How long a new calibration may go unnoticed: to look for one is a call of the system; chosen."""
+"""How long a new calibration may go unnoticed; chosen: to look for one is a call of the system,
+which lets other threads go first."""
 
 _Shape = tuple[int, int, int, int, str, PlanOptions | None]
 

@@ -13,16 +13,11 @@ from starlette.requests import ClientDisconnect
 
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.service.clock import read_clock
-from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.errors import JobFailed, QueueFull
-from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.job import MOST_TRIES
 from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
-from wavetrim.service.jobs.plans import Plans
-from wavetrim.service.settings import Settings
 from wavetrim.service.storage.memory.extent import Extent
-from wavetrim.service.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from wavetrim.service.telemetry.traces import Traces
@@ -36,18 +31,8 @@ class Products:
     To be used from one event loop.
     """
 
-    def __init__(
-        self,
-        *,
-        engines: EngineQueue,
-        inline: InlineProducts,
-        plans: Plans,
-        settings: Settings,
-        metrics: Metrics,
-        traces: "Traces | None" = None,
-    ) -> None:
-        self._engines, self._inline, self._plans = engines, inline, plans
-        self._settings, self._metrics, self._traces = settings, metrics, traces
+    def __init__(self, engines: EngineQueue, traces: "Traces | None" = None) -> None:
+        self._engines, self._metrics, self._traces = engines, engines.metrics, traces
 
     def check_admission(self, caller: str) -> None:
         """Make sure that one more product may come, before any of its bytes are received.
@@ -57,9 +42,9 @@ class Products:
             QueueFull: As many of the caller's products wait as may.
         """
         if self._engines.draining:
-            raise Draining(self._settings.drain_seconds)
+            raise self._engines.refuse()
         waiting = sum(one.caller == caller for one in self._list_waiting())
-        most = self._settings.max_queued_jobs
+        most = self._engines.settings.max_queued_jobs
         if waiting >= most:
             raise QueueFull("waiting products", waiting + 1, most, 1)
 
@@ -93,12 +78,12 @@ class Products:
         """
         # Counted once the answer, which the caller waits for, is on its way.
         count_later = asyncio.get_running_loop().call_soon
-        message: Mapping[str, Any] | None = self._inline.compute(request, extents)
+        message: Mapping[str, Any] | None = self._engines.inline.compute(request, extents)
         if message is None:
             attempt = _CalledProduct(
                 replace(request, timed=self._traces is not None),
                 caller=caller, since=read_clock(), priority=priority,
-                predicted_seconds=self._plans.predict(request),
+                predicted_seconds=self._engines.plans.predict(request),
                 until=math.inf if until is None else until,
                 engines=self._engines, await_leaving=await_leaving,
             )  # fmt: skip
@@ -138,7 +123,7 @@ class Products:
         if attempt.stopped == "deadline":
             reason = "the product was not computed within its timeout"
             return {"type": "failed", "kind": "deadline", "message": reason, "retryable": False}
-        raise Draining(self._settings.drain_seconds)
+        raise self._engines.refuse()
 
     def _record(self, message: Mapping[str, Any], ended_at: float) -> None:
         self._metrics.record_success(message["timings"], message["plan"])

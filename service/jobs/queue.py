@@ -24,7 +24,7 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wavetrim.service.clock import read_clock
 
@@ -43,33 +43,16 @@ _Kind: TypeAlias = tuple[float, int]
 _age = attrgetter("since")
 
 
-class Waits(Protocol):
-    """A product that waits.
-
-    Attributes:
-        caller: Whose it is.
-        since: When its caller began to wait, UTC seconds.
-        predicted_seconds: How long it should take.
-        priority: The higher one goes first within its caller.
-    """
-
-    caller: str
-    since: float
-    predicted_seconds: float
-    priority: int
-
-
-W = TypeVar("W", bound=Waits)
-
-
-def find_ratio(waits: Waits, now: float) -> float:
+def find_ratio(waits: "Attempt", now: float) -> float:
     """The response ratio of a product, weighed by its priority."""
     predicted = max(LEAST_SECONDS, waits.predicted_seconds)
     waited = max(0.0, now - waits.since)
     return float((waited + predicted) / predicted * 2 ** (waits.priority / PRIORITY_DOUBLES))
 
 
-def rank(waiting: Iterable[W], served: Mapping[str, float], *, now: float, most: int) -> list[W]:
+def rank(
+    waiting: Iterable["Attempt"], served: Mapping[str, float], *, now: float, most: int
+) -> list["Attempt"]:
     """The products to begin next, in order, as if none came and the ratios stayed as they are.
 
     Args:
@@ -78,7 +61,7 @@ def rank(waiting: Iterable[W], served: Mapping[str, float], *, now: float, most:
         now: UTC seconds.
         most: The most products to return.
     """
-    by_caller: dict[str, list[W]] = {}
+    by_caller: dict[str, list[Attempt]] = {}
     for one in waiting:
         by_caller.setdefault(one.caller, []).append(one)
     turns: list[tuple[float, float, str]] = []
@@ -87,7 +70,7 @@ def rank(waiting: Iterable[W], served: Mapping[str, float], *, now: float, most:
         own.sort(key=lambda one: (find_ratio(one, now), -one.since))
         turns.append((served.get(caller, 0.0), own[-1].since, caller))
     heapq.heapify(turns)
-    ranked: list[W] = []
+    ranked: list[Attempt] = []
     while turns and len(ranked) < most:
         seconds, _, caller = heapq.heappop(turns)
         own = by_caller[caller]

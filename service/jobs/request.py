@@ -1,7 +1,7 @@
 """What a job is asked for: read from HTTP, and kept in its row."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
@@ -147,24 +147,20 @@ class JobRequest(ProductOptions):
 
 
 def make_product(
-    asked: Mapping[str, Any],
-    a: Matrix | Operand,
-    b: Matrix | Operand,
-    c: Matrix | Operand | None,
-    out: Operand | None = None,
+    asked: Mapping[str, Any], operands: Sequence[Matrix | Operand], out: Operand | None = None
 ) -> RunRequest:
     """The product of a job's request; a stack may be one product.
 
     Args:
         asked: The request, as its row has it.
-        a: Where A lies; a matrix that is not in memory yet, or only its shape.
-        b: B, likewise.
-        c: C, likewise; None without.
+        operands: Where A, B and, if there is one, C lie; matrices that are not in memory yet, or
+            only their shapes.
         out: Where the result lies; None if that is not known yet.
     """
-    first, second, third = _locate(a), _locate(b), None if c is None else _locate(c)
+    first, second, *rest = map(_locate, operands)
+    third = rest[0] if rest else None
     stack = find_stack(first, second, third)
-    out = out or Operand(0, 0, a.rows, b.columns, a.dtype, stack=stack)
+    out = out or Operand(0, 0, first.rows, second.columns, first.dtype, stack=stack)
     product = RunRequest(
         "", first, second, third, out, alpha=asked["alpha"], beta=asked["beta"],
         verify=asked["verify"], options=PlanOptions.read(asked),

@@ -3,29 +3,36 @@
 A job runs from when an engine has it; until then it is queued. Memory knows at once that it runs;
 its row says so only when it has run for a while. So the row of a short job is written when it is
 accepted and when it has ended, and not in between.
+
+Operands in the arena were checked on their way there, and nobody else can write to them. A file can
+be changed between its check and the last row of the product. So it is checked again after the
+product: every change alters a file's times, so one with the same signature has not changed.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.scheduler.engine.messages import Message
+from wavetrim.scheduler.engine.messages import Message, Operand
 from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import ServiceError
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
 from wavetrim.service.jobs.lanes.attempt import Attempt
-from wavetrim.service.jobs.operands import Operands, find_matrices
-from wavetrim.service.jobs.table.changes import Success
-from wavetrim.service.jobs.work import Work, check_files, find_changed, prepare
+from wavetrim.service.jobs.operands import find_matrices, find_stack
+from wavetrim.service.jobs.request import make_product
+from wavetrim.service.jobs.table.store import Success
 from wavetrim.service.storage.database.shared_commits import Together
-from wavetrim.service.storage.errors import StorageFailed, StorageFull
-from wavetrim.service.threads import run_to_end
+from wavetrim.service.storage.errors import MatrixNotFound, StorageFailed, StorageFull
+from wavetrim.service.storage.matrices.draft import Draft
+from wavetrim.service.storage.matrices.file_checks import Signature
+from wavetrim.service.storage.matrices.matrix import Matrix
+from wavetrim.service.threads import await_end, run_to_end
 
 if TYPE_CHECKING:
     from wavetrim.service.jobs.estimate import Answer
@@ -35,6 +42,9 @@ logger = logging.getLogger(__name__)
 
 _SLOW_SECONDS: Final = 0.2
 """Time that a try has taken when its row says that it has begun; chosen."""
+
+_STEP_BYTES: Final = 8 * 2**20
+"""Final bytes of a result on disk after which the engine sends a message about them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,19 +56,19 @@ class LiveJob(Attempt):
     Attributes:
         job: The job as it is now.
         all: All that have not ended, and what they meet on their way.
-        operands: Its A, B and C; None if they are still to be found.
         is_counted: Whether each try is written to the database before it begins. A job that ends
             the service at once would otherwise be tried for ever.
         is_inline: Whether the service computes it itself, without an engine.
         task: Brings it into memory and runs it, once it was taken from the queue.
-        work: What its tries use, once it is in memory.
+        operands: A, B and, if there is one, C, once it is brought into memory.
+        files: Those that the engine reads from their files, as these were when checked.
+        draft: The result, which is not published yet.
+        is_handed_over: Whether its publication has begun, which ends the draft.
         is_computed: Whether its product is computed: its result is being written.
-        has_try: Whether its next try is counted already, as it was written before it begins.
         is_stopped: Whether it is to end as soon as the engine lets go of it.
         failure: Kind and message that it is to fail with then; None if it was cancelled.
-        writing: Writes that its try has begun, if that is slow.
+        is_noted: Whether it is written that its try has begun.
         told: The first answer about its end, from which is learned; None if no engine was ready.
-        answer: The last answer.
         deadline: Ends it at its deadline.
         timeout: Ends it when it has run for as long as it may.
     """
@@ -66,18 +76,18 @@ class LiveJob(Attempt):
     _: KW_ONLY
     job: Job
     all: "LiveJobs"
-    operands: Operands | None = None
     is_counted: bool = False
     is_inline: bool = False
     task: asyncio.Task[None] | None = None
-    work: Work | None = None
+    operands: Sequence[Matrix] = ()
+    files: dict[Matrix, Signature] = field(default_factory=dict)
+    draft: Draft = field(init=False)
+    is_handed_over: bool = False
     is_computed: bool = False
-    has_try: bool = False
     is_stopped: bool = False
     failure: tuple[str, str] | None = None
-    writing: asyncio.Task[None] | None = None
+    is_noted: bool = False
     told: "Answer | None" = None
-    answer: "Answer | None" = None
     deadline: asyncio.TimerHandle | None = None
     timeout: asyncio.TimerHandle | None = None
 
@@ -102,65 +112,97 @@ class LiveJob(Attempt):
         Raises:
             asyncio.CancelledError: The caller was cancelled; the job is in the queue again.
         """
-        first_attempts = self.job.attempts
+        attempts = self.job.attempts
         try:
             if self.failure is not None:
                 return await self._end_stopped()
-            if self.is_counted and not await self._write_try():
+            if not await self._note_try():
                 return None
-            return await self._prepare_and_try()
+            async with AsyncExitStack() as memory:
+                try:
+                    await self._enter_memory(memory)
+                except (ServiceError, OSError) as error:
+                    self.on_begin()  # this is a try, too
+                    return await self._fail("storage", str(error))
+                return await self._try_until_settled()
         except JobStateConflict:
             return None
         except asyncio.CancelledError:
-            if self.has_begun and self.job.attempts > first_attempts:
-                await self._release()
+            with suppress(SQLAlchemyError):  # the next start runs it again in any case
+                await run_to_end(self.all.jobs.queue_again, self.job, attempts)
             raise
         finally:
             if self.queue is not None:
                 self.all.engines.give_up(self)
 
-    async def _release(self) -> None:
-        try:
-            await run_to_end(self.all.jobs.break_off, self.job, counts=False)
-        except SQLAlchemyError:
-            # Its row says that it runs, or waits: the next start runs it again either way.
-            logger.exception("job %s is left to the next start as it is", self.job.id)
+    async def _note_try(self) -> bool:
+        """Write the next try before it begins, if it counts; False if the job has ended."""
+        if not self.is_counted:
+            return True
+        return await await_end(self.all.jobs.note_try(self.job.begin_try())) is not None
 
-    async def _prepare_and_try(self) -> Job | None:
-        operands, matrices = self.operands, self.all.matrices
-        async with AsyncExitStack() as stack:
-            try:
-                if operands is None:
-                    operands = await run_to_end(find_matrices, self.job, matrices)
-                preparing = prepare(self.job, operands, matrices)
-                self.work = work = await stack.enter_async_context(preparing)
-            except (ServiceError, OSError) as error:
-                self.on_begin()  # this is a try, too
-                return await self._fail("storage", str(error))
-            return await self._try_until_settled(work)
+    async def _enter_memory(self, stack: AsyncExitStack) -> None:
+        """Bring the operands into memory, and make room for the product, until the stack is left.
 
-    async def _try_until_settled(self, work: Work) -> Job | None:
+        Raises:
+            ServiceError: A matrix is gone or damaged, or there is no room for the product.
+        """
+        job, matrices, ids = self.job, self.all.matrices, list(self.job.operands.values())
+        known = await find_matrices(matrices, set(ids))
+        if gone := set(ids) - known.keys():
+            raise MatrixNotFound(gone.pop())
+        self.operands = [known[name] for name in ids]
+        found: list[Operand] = []
+        extents = []
+        for matrix in self.operands:
+            if (hold := await matrices.load(matrix, "job")) is not None:
+                stack.callback(hold.release)
+                extents.append(hold.extent)
+                found.append(matrix.locate(hold.extent))
+            else:
+                self.files[matrix] = await run_to_end(matrices.checks.verify, matrix)
+                found.append(matrix.locate())
+        described = matrices.drafts.describe(
+            found[0].rows, found[1].columns, found[0].dtype,
+            owner=job.owner, stack=find_stack(*found),
+            on_disk=job.request.get("storage", "disk") == "disk",
+        )  # fmt: skip
+        self.draft = draft = await matrices.drafts.begin(described)
+        stack.push_async_callback(self._discard_draft)
+        # How many more final rows the engine tells of at a time.
+        row_bytes = draft.matrix.size_bytes // max(1, draft.matrix.all_rows)
+        row_step = 0 if draft.file is None else -(-_STEP_BYTES // row_bytes)
+        product = make_product(job.request, found, draft.matrix.locate(draft.hold.extent))
+        self.request = replace(product, job=job.id, row_step=row_step, b_key=job.b)
+        self.extents = (*extents, draft.hold.extent)
+
+    async def _discard_draft(self) -> None:
+        if not self.is_handed_over:
+            await self.draft.discard()
+
+    async def _try_until_settled(self) -> Job | None:
         while True:
-            message = await self._try_once(work)
+            tries = self.job.attempts + 1
+            message = await self._try_once(tries)
             self.is_computed = message["type"] == "succeeded"
             if self.is_inline:
                 self.all.advance()
             if self.is_computed:
-                return await self._succeed(work, message)
+                return await self._succeed(message)
             if message["type"] == "cancelled" or self.is_stopped:
                 return await self._end_stopped()
-            if not self.has_begun:
+            if self.job.attempts < tries:
                 self.on_begin()  # it could not be planned, which is a try, too
-            kind, reason, tries = message["kind"], message["message"], self.job.attempts
+            kind, reason = message["kind"], message["message"]
             if not message["retryable"] or tries >= MOST_TRIES:
                 return await self._fail(kind, reason)
             try:
                 # A file that was changed under the engine fails every other try, too.
-                await run_to_end(check_files, self.job, self.all.matrices, work)
+                await run_to_end(self._check_files)
             except ServiceError as error:
                 return await self._fail("storage", str(error))
             logger.warning("job %s, try %d: %s: %s", self.job.id, tries, kind, reason)
-            if not await self._write_try():
+            if not await self._note_try():
                 return None
 
     async def _end_stopped(self) -> Job | None:
@@ -168,37 +210,39 @@ class LiveJob(Attempt):
         if self.failure is not None:
             return await self._fail(*self.failure)
         # One that was queued has ended when it was cancelled.
-        return await run_to_end(self.all.jobs.cancel, self.job) if self.has_begun else None
+        return await run_to_end(self.all.jobs.end, self.job.cancel()) if self.has_begun else None
 
-    async def _try_once(self, work: Work) -> Mapping[str, Any]:
+    async def _try_once(self, number: int) -> Mapping[str, Any]:
         """One try; returns its final message, whatever happens."""
         if self.is_stopped:
             return {"type": "cancelled"}
-        if self.is_inline:
-            self.on_begin()
-            computed = self.all.inline.compute(work.request, work.extents)
+        if self.is_inline and number == 1:
+            computed = self.all.engines.inline.compute(self.request, self.extents)
             if computed is not None:
-                return _add_wait(computed, 0.0)
-            self.has_try = True
-        work.draft.begin_anew()
-        self.writing = None
-        # The job that waits is the first try; it is the second at most if it was written before.
-        tries = self.job.attempts + (not self.has_try)
-        self.make_ready(replace(work.request, cpu_only=tries >= MOST_TRIES), work.extents)
-        try:
-            message = await self.all.engines.run(self)
-        finally:
-            if self.writing is not None:  # it would come after the end that is written next
-                await asyncio.wait({self.writing})
+                self.on_begin()
+                return computed
+        self.draft.begin_anew()
+        self.is_noted = False
+        self.make_ready(replace(self.request, cpu_only=number >= MOST_TRIES), self.extents)
+        message = await self.all.engines.run(self)
         if message["type"] != "succeeded":
             return message
-        changed = None
-        if work.files:
-            changed = await run_to_end(find_changed, work, self.all.matrices.checks)
+        changed = await run_to_end(self._find_changed) if self.files else None
         if changed is None:
-            return _add_wait(message, self.waited_seconds)
+            return message
         reason = f"the file of matrix {changed.id} was changed while the product was computed"
         return {"type": "failed", "kind": "storage", "message": reason, "retryable": True}
+
+    def _find_changed(self) -> Matrix | None:
+        """An operand whose file was changed since it was checked; None if there is none."""
+        sign = self.all.matrices.checks.sign
+        return next((one for one, found in self.files.items() if sign(one) != found), None)
+
+    def _check_files(self) -> None:
+        """Make sure that operands on disk are as they were stored; raises MatrixDamaged if not."""
+        verify = self.all.matrices.checks.verify
+        signed = {one: verify(one) for one in self.operands if one.on_disk}
+        self.files = {one: signed[one] for one in self.files}
 
     def on_wanted(self) -> None:
         """It is the next one: bring it into memory."""
@@ -206,9 +250,7 @@ class LiveJob(Attempt):
 
     def on_begin(self) -> None:
         """An engine has the job."""
-        if not self.has_try:
-            self.all.update(self, self.job.begin_try(read_clock()))
-        self.has_try = False
+        self.all.update(self, self.job.begin_try())
         seconds = self.job.request.get("timeout_seconds")
         if seconds is not None and self.timeout is None:
             failure = "timeout", f"the job ran for longer than {seconds:g} s (timeout_seconds)"
@@ -216,7 +258,6 @@ class LiveJob(Attempt):
 
     def on_message(self, message: Message) -> None:
         """Remember plan and progress, and have final rows written."""
-        assert self.work is not None
         match message["type"]:
             case "planned":
                 self.all.update(self, replace(self.job, plan=message["plan"]))
@@ -224,51 +265,36 @@ class LiveJob(Attempt):
                 progress, rows = message["progress"], message["rows"]
                 self.all.update(self, replace(self.job, progress=progress, rows_done=rows))
             case "rows":
-                self.work.draft.write_final([range(*rows) for rows in message["final"]])
+                self.draft.write_final([range(*rows) for rows in message["final"]])
             case "again":
-                self.work.draft.begin_anew()
+                self.draft.begin_anew()
 
     def on_slow(self) -> None:
         """Have it written that a try has begun, once it has run for a while.
 
         Sooner, that would take a core from a product that may end before it.
         """
-        if self.sent_at is None or self.writing is not None:
+        if self.sent_at is None or self.is_noted or read_clock() - self.sent_at < _SLOW_SECONDS:
             return
-        if read_clock() - self.sent_at >= _SLOW_SECONDS:
-            self.writing = asyncio.create_task(self._write_or_stop(), name="job-news")
+        self.is_noted = True
+        self.all.jobs.note_try(self.job)
 
-    async def _write_try(self) -> bool:
-        """Write the next try before it begins; False if the job was cancelled meanwhile."""
-        self.all.update(self, self.job.begin_try(read_clock()))
-        self.has_try = True
-        return await run_to_end(self.all.jobs.keep_run, self.job) is not None
-
-    async def _write_or_stop(self) -> None:
-        try:
-            if await run_to_end(self.all.jobs.keep_run, self.job) is None:
-                self.stop()
-        except SQLAlchemyError:
-            logger.exception("job %s: its begin could not be written", self.job.id)
-            self.writing = None  # the next look tries again
-
-    async def _succeed(self, work: Work, message: Mapping[str, Any]) -> Job | None:
+    async def _succeed(self, message: Mapping[str, Any]) -> Job | None:
         """Publish the product and end the job, both or neither."""
-        done = {name: message[name] for name in ("plan", "timings", "verification")}
-        success = Success(replace(self.job, result=work.draft.matrix.id, **done))
+        done = replace(
+            self.job, result=self.draft.matrix.id, plan=message["plan"],
+            timings={"device_wait_seconds": self.waited_seconds, **message["timings"]},
+            verification=message["verification"],
+        )  # fmt: skip
+        success = Success(done)
         try:
-            await work.draft.write_rest()
-            work.is_handed_over = True  # whatever happens now, that ends the draft
-            await work.draft.publish(settle=Together(self.all.jobs.endings.succeed, success))
+            await self.draft.write_rest()
+            self.is_handed_over = True  # whatever happens now, that ends the draft
+            await self.draft.publish(settle=Together(self.all.jobs.succeed, success))
         except (OSError, StorageFull, StorageFailed) as error:
             return await self._fail("storage", f"the product cannot be stored: {error}")
         return success.job
 
     async def _fail(self, kind: str, message: str) -> Job | None:
         logger.error("job %s failed: %s: %s", self.job.id, kind, message)
-        return await run_to_end(self.all.jobs.fail, self.job, kind, message)
-
-
-def _add_wait(message: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
-    """The message of success with how long the product has waited for its devices."""
-    return {**message, "timings": {"device_wait_seconds": seconds, **message["timings"]}}
+        return await run_to_end(self.all.jobs.end, self.job.fail(kind, message))

@@ -12,7 +12,7 @@ import yaml
 from deploy.runner import run
 from tests.environment import ROOT
 from wavetrim.service.cli.commands.serve import LAST_ANSWERS_SECONDS
-from wavetrim.service.engine.supervisor import Watch
+from wavetrim.service.engine.supervisor import STOP_SECONDS
 from wavetrim.service.jobs.lanes.running import STOP_GRACE_SECONDS
 from wavetrim.service.settings import Settings
 
@@ -34,7 +34,7 @@ def read_seconds(text):
 def longest_stop_seconds():
     """How long a stop may take: jobs, open connections, a product that hangs, its engine."""
     drain_seconds = Settings.model_fields["drain_seconds"].default
-    hanging = 2 * STOP_GRACE_SECONDS + Watch().stop_seconds
+    hanging = 2 * STOP_GRACE_SECONDS + STOP_SECONDS
     return drain_seconds + LAST_ANSWERS_SECONDS + hanging
 
 

@@ -10,12 +10,9 @@ from tests.environment import SHARED_SETTINGS
 from tests.matrices import Array, make_matrix
 from tests.service.drafts import keep_array
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.jobs.dispatch import Dispatcher
-from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.live import LiveJobs
-from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.jobs.table.store import JobStore
@@ -65,7 +62,7 @@ def ask(a, b, **options):
     return JobRequest(a=a, b=b, **options)
 
 
-def make_parts(folder, *, watch=None, **settings):
+def make_parts(folder, **settings):
     """Parts that are not started yet."""
     chosen = Settings(**{"data_dir": folder} | SHARED_SETTINGS | settings)
     database = open_database(chosen.database)
@@ -79,26 +76,18 @@ def make_parts(folder, *, watch=None, **settings):
     )
     jobs = JobStore(database, commits)
     metrics = Metrics()
-    engine = Engine(chosen, watch=watch)
-    plans = Plans(engine)
-    engines = EngineQueue(Fleet(engine), plans, chosen.job_timeout_seconds, metrics)
+    engine = Engine(chosen)
+    engines = EngineQueue(engine, chosen, metrics)
     engine.on_ready = engines.advance
-    inline = InlineProducts(plans, chosen.kernel_cache_dir)
-    products = Products(
-        engines=engines, inline=inline, plans=plans, settings=chosen, metrics=metrics
-    )
-    live = LiveJobs(
-        jobs=jobs, matrices=matrices, engines=engines, inline=inline, plans=plans, settings=chosen,
-        metrics=metrics,
-    )  # fmt: skip
+    products, live = Products(engines), LiveJobs(jobs, matrices, engines)
     dispatcher = Dispatcher(live, products)
     return Parts(chosen, database, matrices, jobs, engine, metrics, engines, products, dispatcher)
 
 
 @asynccontextmanager
-async def running_parts(folder, *, watch=None, **settings):
+async def running_parts(folder, **settings):
     """Parts that run, as the service starts and stops them."""
-    parts = make_parts(folder, watch=watch, **settings)
+    parts = make_parts(folder, **settings)
     parts.matrices.sweep()
     await parts.engine.start()
     await parts.dispatcher.start()

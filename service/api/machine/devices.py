@@ -152,8 +152,7 @@ class DevicesView(BaseModel):
         description="What each device does; devices may work at different products."
     )
     longest_wait_seconds: float = Field(
-        description="The longest expected time until all devices of a waiting product are free; "
-        "later products do not delay it."
+        description="The longest expected time until the devices of a waiting product are free."
     )
     residents: list[ResidentsView] = Field(
         description="What stays on each GPU, as the engine last reported."
@@ -173,10 +172,12 @@ def list_devices(call: Call) -> DevicesView:
         profile=ProfileView.model_validate(engine.profiles.find()),
         arena=ArenaView.model_validate(arena.describe()) if arena.limit_bytes else None,
         disk=_show_disk(call.parts.settings),
-        lanes=[LaneView.model_validate(state) for state in engines.describe()],
+        lanes=[
+            LaneView(device=name, busy_seconds=seconds) for name, seconds in engines.host.describe()
+        ],
         longest_wait_seconds=engines.longest_wait_seconds,
         residents=[ResidentsView.model_validate(one) for one in engine.residents],
-        nodes=[NodeView.model_validate(node) for node in call.parts.fleet.nodes],
+        nodes=[NodeView.model_validate(node) for node in tuple(engines.nodes.values())],
         presets=[PresetView.model_validate(gpu) for gpu in PRESETS],
     )
 

@@ -105,7 +105,7 @@ def _show_memory(parts: "Parts") -> Iterator[Any]:
     limits = {"stored_bytes": settings.max_storage_bytes, "queued_jobs": settings.max_queued_jobs}
     yield _spread("wavetrim_limit", "What the settings allow.", "what", _label(limits))
     yield _make(
-        "wavetrim_nodes", "Nodes of the cluster that take products.", len(parts.fleet.nodes)
+        "wavetrim_nodes", "Nodes of the cluster that take products.", len(parts.engines.nodes)
     )
 
 
@@ -115,7 +115,7 @@ def _show_queue(engines: EngineQueue) -> Iterator[Any]:
         "wavetrim_products", "Products in the lane to the engine.", "state", _label(products)
     )
     words = "For how long a device should work at what it has."
-    busy = {lane.device: lane.busy_seconds for lane in engines.describe()}
+    busy = dict(engines.host.describe())
     yield _spread("wavetrim_device_busy_seconds", words, "device", _label(busy))
     words = "The longest time until the devices of a product that waits are free together."
     yield _make("wavetrim_longest_wait_seconds", words, engines.longest_wait_seconds)

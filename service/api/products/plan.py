@@ -23,7 +23,6 @@ from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.products.plan_schemas import PlanView
 from wavetrim.service.api.schemas import DtypeName, show_expected
 from wavetrim.service.errors import FieldProblem
-from wavetrim.service.jobs.posting import foresee
 from wavetrim.service.option_fields import OptionQuery
 from wavetrim.service.storage.arena.memory_limit import count_memory
 from wavetrim.service.threads import run_to_end
@@ -190,8 +189,8 @@ async def get_plan(call: Call, query: Annotated[PlanQuery, Query()]) -> Response
     async with call.parts.thinking:
         view = await run_to_end(plan)
         if query.queued:
-            live = call.parts.dispatcher.live
-            expected = await foresee(live, problem, query.options, call.tenant)
+            ends = call.parts.dispatcher.ends
+            expected = await ends.foresee_product(problem, query.options, call.tenant.name)
             view.expected = show_expected(expected)
         left_out = set() if query.queued else {"expected"}
         content = await run_to_end(view.model_dump_json, exclude=left_out)

@@ -6,18 +6,22 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.scheduler.planning.device_sets import DeviceSet
-from wavetrim.service.engine.fleet import AnyEngine
+from wavetrim.service.engine.cluster import ClusterNode
+from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.past import Kind, find_kind
 from wavetrim.service.storage.memory.extent import Extent, Hold
 
 if TYPE_CHECKING:
     from wavetrim.service.jobs.queue import Queue
 
+
+AnyEngine: TypeAlias = Engine | ClusterNode
+"""What computes products, here or on a node."""
 
 AHEAD: Final = 8
 """Small products that the engine may have at once; chosen."""
@@ -48,8 +52,6 @@ class Attempt:
         entered_at: When it began to wait, by `time.perf_counter`.
         waited_seconds: How long it has waited until it was sent, and for its devices if they were
             busy.
-        begins_at: When all its devices should be free, by the monotonic clock; later products do
-            not delay it. None before that is known.
         stopped: Why this try was stopped; None if nobody has stopped it.
         run: The product at its engine; None before it was sent.
         holds: Keep its memory while an engine has the product.
@@ -73,7 +75,6 @@ class Attempt:
     queue: "Queue | None" = None
     entered_at: float = field(default_factory=time.perf_counter)
     waited_seconds: float = 0.0
-    begins_at: float | None = None
     stopped: str | None = None
     run: "EngineRun | None" = None
     holds: Sequence[Hold] = ()
@@ -110,15 +111,10 @@ class Attempt:
         return find_kind(out.rows, out.columns, self.request.a.columns, out.dtype, devices)
 
     @property
-    def is_small(self) -> bool:
-        """Whether it takes an engine only milliseconds."""
-        return self.request.is_small
-
-    @property
     def needs_no_device(self) -> bool:
         """Whether the engine's main thread computes it, even while its devices are busy."""
         request = self.request
-        return request.options == NO_OPTIONS and self.is_small and request.needs_one_thread
+        return request.options == NO_OPTIONS and request.is_small and request.needs_one_thread
 
     def make_ready(self, request: RunRequest, extents: Sequence[Extent]) -> None:
         """Its next try may begin: its matrices lie in memory now.
@@ -129,7 +125,7 @@ class Attempt:
                 or is gone, even if nobody waits for the product any more.
         """
         if self.has_left:
-            self.stopped = self.run = self.begins_at = None
+            self.stopped = self.run = None
             self.sent_at = self.begun_at = self.ended_at = None
             self.losses = 0
             self.final = asyncio.get_running_loop().create_future()
@@ -210,7 +206,7 @@ class Load:
 
     @property
     def _large(self) -> int:
-        return sum(not run.attempt.is_small for run in self.runs)
+        return sum(not run.attempt.request.is_small for run in self.runs)
 
     @property
     def is_full(self) -> bool:
@@ -224,7 +220,7 @@ class Load:
 
     def has_room(self, attempt: Attempt) -> bool:
         """Whether one more product may be sent."""
-        return not self.runs or (attempt.is_small and not self.is_full)
+        return not self.runs or (attempt.request.is_small and not self.is_full)
 
     def may_follow(self, lane: DeviceSet) -> bool:
         """Whether one more product may be sent to some devices, of which each has one at most.

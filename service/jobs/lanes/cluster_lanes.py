@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
@@ -11,9 +11,10 @@ from wavetrim.scheduler.planning.placing import Offer, Traffic
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.service.engine.cluster import ClusterNode
-from wavetrim.service.engine.fleet import Fleet
-from wavetrim.service.jobs.lanes.attempt import Attempt, EngineRun, Load
-from wavetrim.service.jobs.plans import Plans
+from wavetrim.service.jobs.lanes.attempt import Attempt, EngineRun
+
+if TYPE_CHECKING:
+    from wavetrim.service.jobs.lanes.running import RunningProducts
 
 NODE_RUNS: Final = 2
 """Products that a node may have at once: the operands of one travel while another is computed."""
@@ -25,15 +26,15 @@ _MEMORY_SHARE: Final = 0.5
 class ClusterLanes:
     """Chooses engines for products. To be used from one event loop."""
 
-    def __init__(self, fleet: Fleet, loads: Mapping[str, Load], plans: Plans) -> None:
-        self._fleet, self._loads, self._plans = fleet, loads, plans
+    def __init__(self, engines: "RunningProducts") -> None:
+        self._engines, self._plans = engines, engines.plans
 
     def find(self, request: RunRequest) -> tuple[Offer, ...]:
         """The offer of each engine that may compute a product, this machine's first.
 
         For a new shape this is slow: it is called in a thread.
         """
-        here, profile = self._fleet.here, self._find_profile_here(request)
+        here, profile = self._engines.here, self._find_profile_here(request)
         here_seconds = self._plans.find_seconds(request, profile, has_gpu=bool(here.devices))
         offers = []
         for node in self._list_able(request):
@@ -55,7 +56,7 @@ class ClusterLanes:
         return all(self._plans.knows(request, profile) for profile in profiles)
 
     def _find_profile_here(self, request: RunRequest) -> MachineProfile:
-        return self._fleet.here.profiles.find("cpu" if request.cpu_only else None)
+        return self._engines.here.profiles.find("cpu" if request.cpu_only else None)
 
     def _list_able(self, request: RunRequest) -> list[ClusterNode]:
         """The nodes that may compute a product; none if its options name kernel or F."""
@@ -66,7 +67,8 @@ class ClusterLanes:
         if named or request.cpu_only or by_columns or request.out.stack is not None:
             return []
         b_bytes = _find_traffic(request).b_bytes
-        return [one for one in self._fleet.nodes if b_bytes <= _MEMORY_SHARE * one.memory_bytes]
+        nodes = tuple(self._engines.nodes.values())  # they come and go meanwhile
+        return [one for one in nodes if b_bytes <= _MEMORY_SHARE * one.memory_bytes]
 
     def choose(self, attempt: Attempt, reserved: Mapping[str, float]) -> Offer | None:
         """The engine that should end a product first, given what each has to do before.
@@ -76,8 +78,8 @@ class ClusterLanes:
         """
         offers = []
         for offer in self.find(attempt.request):
-            if self._fleet.find(offer.engine) is not None:
-                busy_seconds = self._loads[offer.engine].find_busy()
+            if self._engines.find_engine(offer.engine) is not None:
+                busy_seconds = self._engines.loads[offer.engine].find_busy()
                 busy_seconds += reserved.get(offer.engine, 0.0)
                 offers.append(replace(offer, busy_seconds=busy_seconds))
         return min(offers, key=lambda offer: offer.end_seconds, default=None)
@@ -86,8 +88,8 @@ class ClusterLanes:
         """Whether an engine may have a product now."""
         if engine_id in reserved:
             return False
-        load = self._loads[engine_id]
-        if engine_id == self._fleet.here.id:
+        load = self._engines.loads[engine_id]
+        if engine_id == self._engines.here.id:
             return load.has_room(attempt)
         return len(load.runs) < NODE_RUNS
 

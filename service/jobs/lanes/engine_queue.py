@@ -16,7 +16,6 @@ another engine computes its products anew.
 import asyncio
 import logging
 import math
-import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -57,17 +56,16 @@ class EngineQueue(RunningProducts):
     @property
     def most_runs(self) -> int:
         """How many jobs are brought into memory at a time, those that are computed included."""
-        return LANE_RUNS * (1 + len(self._here.devices)) + NODE_RUNS * len(self.fleet.nodes)
+        return LANE_RUNS * (1 + len(self.here.devices)) + NODE_RUNS * len(self.nodes)
 
     @property
     def longest_wait_seconds(self) -> float:
-        """The longest expected time until all devices of a waiting product are free."""
+        """The longest expected time until the devices of a waiting product are free."""
         waiting = self.queue.list_all()
-        if not self._here.devices:
-            before = sum(one.predicted_seconds for one in waiting[:-1])
-            return self._load.find_busy() + before if waiting else 0.0
-        begins = [one.begins_at for one in waiting if one.begins_at is not None]
-        return max(0.0, max(begins, default=0.0) - time.monotonic())
+        if not waiting:
+            return 0.0
+        before = sum(one.predicted_seconds for one in waiting[:-1])
+        return (self._load.find_busy() + before) / max(1, len(self.here.devices))
 
     async def run(self, attempt: Attempt) -> Message:
         """Let a product that is ready wait for an engine, and return its final message.
@@ -93,19 +91,19 @@ class EngineQueue(RunningProducts):
             return message
         if attempt.stopped != "timeout":
             return {"type": "cancelled"}
-        limit = f"{self._timeout_seconds:g} s (job_timeout_seconds)"
+        limit = f"{self.settings.job_timeout_seconds:g} s (job_timeout_seconds)"
         reason = f"the product took longer than {limit}"
         # A GPU may hang where the CPU does not; the CPU is only slow.
-        may_repeat = bool(self._here.devices)
+        may_repeat = bool(self.here.devices)
         return {"type": "failed", "kind": "timeout", "message": reason, "retryable": may_repeat}
 
     def advance(self) -> None:
         """Send the products that may begin; called whenever an engine or an attempt has changed."""
-        if self.fleet.nodes:
+        if self.nodes:
             self._advance_everywhere()
-        elif self._here.ready and self.queue:
+        elif self.here.ready and self.queue:
             self._advance_here()
-            if self._here.devices and self.queue:
+            if self.here.devices and self.queue:
                 self._place_here(self.queue.list_first(LOOK_AHEAD))
         self.want_next()
 
@@ -124,15 +122,15 @@ class EngineQueue(RunningProducts):
                 continue
             if not self._load.has_room(attempt) or self._has_lanes(attempt):
                 return
-            self.send(attempt, self._here, attempt.predicted_seconds)
+            self.send(attempt, self.here, attempt.predicted_seconds)
 
     def _has_lanes(self, attempt: Attempt) -> bool:
         """Whether a product gets only some devices: others wait, or B is on some of the GPUs."""
-        if attempt.is_small or not self._here.devices:
+        if attempt.request.is_small or not self.here.devices:
             return False
-        if len(self.queue) > 1 and self._host.find_kept(attempt) is not None:
+        if len(self.queue) > 1 and self.host.find_kept(attempt) is not None:
             return True
-        return self._host.prefers_gpu(attempt)
+        return self.host.prefers_gpu(attempt)
 
     def _place_here(self, attempts: Sequence[Attempt]) -> None:
         """Send those products whose devices are nearly free; look again when others should be.
@@ -143,12 +141,12 @@ class EngineQueue(RunningProducts):
         known: dict[Attempt, Sequence[Choice]] = {}
         next_look = math.inf
         for attempt in attempts:
-            if not self._host.is_fresh(attempt):
-                self._estimate(attempt, self._host.find)
-            if (choices := self._host.find_kept(attempt)) is not None:
+            if not self.host.is_fresh(attempt):
+                self._estimate(attempt, self.host.find)
+            if (choices := self.host.find_kept(attempt)) is not None:
                 known[attempt] = choices
         behind = len(self.queue) - len(attempts)
-        for attempt, assigned in self._host.assign(known, behind=behind).items():
+        for attempt, assigned in self.host.assign(known, behind=behind).items():
             lane = assigned.choice.device_set
             if not attempt.is_ready:
                 if assigned.begins <= AHEAD_SECONDS:
@@ -158,7 +156,7 @@ class EngineQueue(RunningProducts):
             elif assigned.begins > 0 and not self._load.may_follow(lane):
                 next_look = min(next_look, assigned.begins)
             elif lane or not self._load.has_many_small:
-                self.send(attempt, self._here, assigned.choice.seconds, lane)
+                self.send(attempt, self.here, assigned.choice.seconds, lane)
         self._look_again(next_look)
 
     def _look_again(self, seconds: float) -> None:
@@ -183,8 +181,8 @@ class EngineQueue(RunningProducts):
             offer = self._cluster.choose(attempt, reserved)
             if offer is None:
                 continue
-            name, engine = offer.engine, self.fleet.find(offer.engine)
-            if name == self._here.id and self._here.devices:
+            name, engine = offer.engine, self.find_engine(offer.engine)
+            if name == self.here.id and self.here.devices:
                 here.append(attempt)
             elif engine is not None and self._cluster.has_room(name, attempt, reserved):
                 if attempt.is_ready:

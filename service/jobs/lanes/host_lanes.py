@@ -5,7 +5,7 @@ Which a product may take is found once for each shape, in a thread.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from wavetrim.kernels.last_used import LastUsed
@@ -48,19 +48,6 @@ class _Kept(NamedTuple):
     profile: MachineProfile
     choices: tuple[Choice, ...]
     found_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class LaneState:
-    """What one device of this machine does.
-
-    Attributes:
-        device: Its name, as in plans.
-        busy_seconds: Expected time until it has done its products; 0 if it has none.
-    """
-
-    device: str
-    busy_seconds: float
 
 
 class HostLanes:
@@ -122,30 +109,23 @@ class HostLanes:
 
     def learn(self, attempt: Attempt, message: Message) -> None:
         """Learn from a product's success on which GPUs its B is now."""
-        if attempt.request.b_key is not None and "b_on" in message:
+        if attempt.request.b_key is not None:
             self._residents.keep(attempt.request.b_key, frozenset(message["b_on"]))
 
     def assign(
         self, waiting: Mapping[Attempt, Sequence[Choice]], *, behind: int
     ) -> dict[Attempt, Assignment]:
-        """Choose where products are computed, in their order; `behind` further ones wait.
-
-        One that must wait for its devices has them reserved (`Attempt.begins_at`).
-        """
-        devices = self._devices
-        busy, gpus = self._load.list_busy(devices), len(devices) - 1
+        """Choose where products are computed, in their order; `behind` further ones wait."""
+        busy, gpus = self._load.list_busy(self._devices), len(self._devices) - 1
         assigned = assign_devices(list(waiting.values()), busy, gpus, behind=behind)
-        now = time.monotonic()
-        for attempt, one in zip(waiting, assigned, strict=True):
-            attempt.begins_at = now + one.begins
         return dict(zip(waiting, assigned, strict=True))
 
-    def describe(self) -> list[LaneState]:
-        """What each device does."""
+    def describe(self) -> list[tuple[str, float]]:
+        """Each device, as plans name it, and the expected seconds until it is free."""
         names = [*(f"cuda:{one.index}" for one in self._engine.devices), "cpu"]
         busy = self._load.list_busy(self._devices)
         pairs = zip(names, self._devices, strict=True)
-        return [LaneState(name, busy.get(device, 0.0)) for name, device in pairs]
+        return [(name, busy.get(device, 0.0)) for name, device in pairs]
 
     def _find_residents(self, request: RunRequest) -> DeviceSet:
         """The GPUs on which a product's B was last seen; it may have left meanwhile."""

@@ -9,7 +9,7 @@ import logging
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -17,13 +17,17 @@ from typing import Any, Final
 from wavetrim.scheduler.engine.messages import FINAL_TYPES, Message
 from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
 from wavetrim.service.clock import read_clock
-from wavetrim.service.engine.fleet import AnyEngine, Fleet
-from wavetrim.service.jobs.lanes.attempt import Attempt, EngineRun, Load
+from wavetrim.service.engine.cluster import Cluster, ClusterNode
+from wavetrim.service.engine.engine import Engine
+from wavetrim.service.errors import Draining
+from wavetrim.service.jobs.inline import InlineProducts
+from wavetrim.service.jobs.lanes.attempt import AnyEngine, Attempt, EngineRun, Load
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
-from wavetrim.service.jobs.lanes.host_lanes import HostLanes, LaneState
+from wavetrim.service.jobs.lanes.host_lanes import HostLanes
 from wavetrim.service.jobs.past import Past
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.queue import Queue
+from wavetrim.service.settings import Settings
 from wavetrim.service.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -45,7 +49,13 @@ class RunningProducts:
     """Has products computed by the engines. To be used from one event loop.
 
     Attributes:
-        fleet: As given.
+        here: The engine of this machine.
+        cluster: The nodes; None without a cluster.
+        settings, metrics: As given.
+        plans: The plans of this machine, by shape.
+        inline: Computes the smallest products without an engine.
+        host: The devices of this machine.
+        loads: What each engine has to do, by its id.
         past: What those that have ended taught.
         queue: The products that wait.
         tries: The products that are being tried: they wait for an engine, or one has them.
@@ -53,15 +63,19 @@ class RunningProducts:
     """
 
     def __init__(
-        self, fleet: Fleet, plans: Plans, timeout_seconds: float, metrics: Metrics
+        self,
+        here: Engine,
+        settings: Settings,
+        metrics: Metrics,
+        cluster: Cluster | None = None,
     ) -> None:
-        self.fleet, self._here = fleet, fleet.here
-        self._metrics = metrics
-        self._timeout_seconds = timeout_seconds
-        self._loads = defaultdict[str, Load](Load)
-        self._load = self._loads[fleet.here.id]
-        self._host = HostLanes(fleet.here, self._load, plans.cache)
-        self._cluster = ClusterLanes(fleet, self._loads, plans)
+        self.here, self.settings, self.metrics, self.cluster = here, settings, metrics, cluster
+        self.plans = Plans(here)
+        self.inline = InlineProducts(self.plans, settings.kernel_cache_dir)
+        self.loads = defaultdict[str, Load](Load)
+        self._load = self.loads[here.id]
+        self.host = HostLanes(here, self._load, self.plans.cache)
+        self._cluster = ClusterLanes(self)
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self.past = Past()
@@ -75,22 +89,33 @@ class RunningProducts:
         return len(self.list_running())
 
     @property
+    def nodes(self) -> Mapping[str, ClusterNode]:
+        """The nodes that take products, by their ids."""
+        return self.cluster.nodes if self.cluster is not None and self.cluster.ready else {}
+
+    @property
     def is_ready(self) -> bool:
         """Whether an engine takes products."""
-        return self._here.ready or bool(self.fleet.nodes)
+        return self.here.ready or bool(self.nodes)
+
+    def find_engine(self, engine_id: str) -> AnyEngine | None:
+        """An engine that takes products."""
+        if engine_id == self.here.id:
+            return self.here if self.here.ready else None
+        return self.nodes.get(engine_id)
 
     @property
     def devices(self) -> str:
         """The devices of this machine, in words."""
-        return ", ".join(f"cuda:{one.index}" for one in self._here.devices) or "the CPU"
+        return ", ".join(f"cuda:{one.index}" for one in self.here.devices) or "the CPU"
+
+    def refuse(self) -> Draining:
+        """The refusal of new work, as the service stops."""
+        return Draining(self.settings.drain_seconds)
 
     def list_running(self) -> list[Attempt]:
         """The products that the engines have. Any thread may call this."""
-        return [run.attempt for load in list(self._loads.values()) for run in list(load.runs)]
-
-    def describe(self) -> list[LaneState]:
-        """What each device of this machine does."""
-        return self._host.describe()
+        return [run.attempt for load in list(self.loads.values()) for run in list(load.runs)]
 
     def advance(self) -> None:
         """Send the products that may begin; called whenever an engine or an attempt has changed."""
@@ -135,8 +160,8 @@ class RunningProducts:
             reason = f"it did not stop a product within {STOP_GRACE_SECONDS:g} s"
             await run.engine.restart(reason)
             await asyncio.wait({final}, timeout=STOP_GRACE_SECONDS)
-            if not final.done() and self.fleet.cluster is not None:
-                await self.fleet.cluster.restart(reason)
+            if not final.done() and self.cluster is not None:
+                await self.cluster.restart(reason)
 
     def watch_tries(self) -> None:
         """Look at the tries soon, and again while there are any."""
@@ -147,12 +172,13 @@ class RunningProducts:
     def _look_at_tries(self) -> None:
         """Look at the tries that are slow."""
         self._timer, now, clock = None, time.perf_counter(), read_clock()
+        most_seconds = self.settings.job_timeout_seconds
         for attempt in tuple(self.tries):
             if now - attempt.entered_at < LOOK_SECONDS or attempt.stopped is not None:
                 continue
             if now >= attempt.until:
                 self.stop(attempt, "deadline")
-            elif attempt.sent_at is not None and clock - attempt.sent_at >= self._timeout_seconds:
+            elif attempt.sent_at is not None and clock - attempt.sent_at >= most_seconds:
                 self.stop(attempt, "timeout")
             else:
                 attempt.on_slow()
@@ -176,19 +202,19 @@ class RunningProducts:
     ) -> None:
         """Have an engine begin; the final message may come before this returns."""
         message, job = attempt.request.as_message(), attempt.request.job
-        if engine is not self._here:
+        if engine is not self.here:
             # A job may be tried again while a node still ends its last try.
             job = f"{job}.{secrets.token_hex(8)}"
             message |= {"job": job, "expected_seconds": seconds}
         elif lane is not None:
             message = replace(attempt.request, device_set=lane or frozenset({CPU})).as_message()
         attempt.run = run = EngineRun(attempt, engine, job, seconds, lane)
-        self._loads[engine.id].add(run)
+        self.loads[engine.id].add(run)
         engine.start_run(message, partial(self._take, run))
 
     def _take(self, run: EngineRun, message: Message) -> None:
         """An engine says something of a product."""
-        attempt, is_here = run.attempt, run.engine is self._here
+        attempt, is_here = run.attempt, run.engine is self.here
         if message["type"] == "begun" and is_here:
             self._load.begin(run, frozenset(message["lane"]), message["seconds"])
             attempt.begun_at = read_clock()
@@ -197,9 +223,10 @@ class RunningProducts:
         elif message["type"] not in FINAL_TYPES:
             attempt.on_message(message)
         else:
-            self._loads[run.engine.id].runs.remove(run)
+            self.loads[run.engine.id].runs.remove(run)
             if is_here:
-                self._host.learn(attempt, message)
+                if "b_on" in message:
+                    self.host.learn(attempt, message)
                 self._end(attempt, message)
             else:
                 self._take_from_node(run, {**message, "job": attempt.request.job})
@@ -219,7 +246,7 @@ class RunningProducts:
         """Have another engine compute a product whose node is lost, from the first row on."""
         attempt.losses += 1
         offer = self._cluster.choose(attempt, {}) if attempt.losses <= MOST_LOSSES else None
-        engine = None if offer is None else self.fleet.find(offer.engine)
+        engine = None if offer is None else self.find_engine(offer.engine)
         if offer is None or engine is None:
             self._end(attempt, failure)
             return
@@ -242,4 +269,4 @@ class RunningProducts:
         self.advance()
         # Counted once who waits for the answer has it.
         waited_seconds, size = attempt.waited_seconds, attempt.request.size
-        asyncio.get_running_loop().call_soon(self._metrics.record_lane, waited_seconds, size)
+        asyncio.get_running_loop().call_soon(self.metrics.record_lane, waited_seconds, size)

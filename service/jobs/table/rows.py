@@ -1,43 +1,36 @@
-"""Rows of the jobs table: made of requests, changed, and read as jobs, by ids or page by page.
+"""Rows of the jobs table: made of requests, added, changed, and read as jobs.
 
-A job is changed only if its row says that it has not ended. Of two changes that both end a job the
-second one so changes nothing, and is told so.
+All jobs of a POST are added or none, once for each Idempotency-Key. A row protects its operands:
+matrices that it names are not removed, and the end of a job that it waits for reaches it. So
+operands are looked at once more in the transaction that adds the row.
+
+A row says that its job is queued until that has ended; that it runs is known in memory only. A job
+is changed only if its row says that it has not ended. Of two changes that both end a job the second
+one so changes nothing, and is told so.
 """
 
+import hashlib
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, Final
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Engine,
-    Row,
-    Update,
-    bindparam,
-    func,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Connection, Row, bindparam, insert, or_, select, update
 
-from wavetrim.kernels.last_used import LastUsed
 from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.clock import read_clock
-from wavetrim.service.cursor import decode_mark, encode_mark
-from wavetrim.service.errors import CursorUnknown
-from wavetrim.service.jobs.errors import JobNotFound
-from wavetrim.service.jobs.job import PROMISE, UNFINISHED, Job, JobState, Shape
-from wavetrim.service.storage.database.database import reading, split
-from wavetrim.service.storage.database.tables import is_owned, job_labels, jobs
-
-_MARK: Final = r"before:([0-9a-f]{32})"
-"""A cursor: an id, as a number would tell how many jobs others have posted."""
-
-_MOST_ENDED: Final = 1000
-"""Ended jobs that are kept in memory; chosen: some kilobytes each."""
+from wavetrim.service.errors import FieldProblem
+from wavetrim.service.jobs.errors import OperandNotFound
+from wavetrim.service.jobs.job import PROMISE, Job, JobState, Shape
+from wavetrim.service.jobs.operands import find_result
+from wavetrim.service.storage.database.database import split
+from wavetrim.service.storage.database.tables import (
+    UNFINISHED,
+    job_labels,
+    jobs,
+    matrices,
+    scope_key,
+)
 
 _OPEN: Final = NO_OPTIONS.as_dict()
 
@@ -48,6 +41,28 @@ _WRITTEN: Final = (
     "verification", "error", "result",
 )  # fmt: skip
 """Columns that the run of a job and its end change."""
+
+_LATER: Final[dict[str, Any]] = {
+    "storage": "disk",
+    "labels": [],
+    "deadline": None,
+    "timeout_seconds": None,
+}
+"""Defaults of fields that stored requests of earlier versions lack."""
+
+# Statements that every job needs are built once, as building one takes as long as running it.
+_CHANGED: Final = (
+    update(jobs)
+    .where(jobs.c.id == bindparam("job"), or_(*(jobs.c.state == state for state in UNFINISHED)))
+    .values({name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in _WRITTEN})
+)
+_ADDED: Final = insert(jobs)
+_LOCKED: Final = (
+    select(matrices.c.id)
+    .where(matrices.c.id.in_(bindparam("ids", expanding=True)))
+    .order_by(matrices.c.id)
+    .with_for_update(read=True)
+)
 
 
 def make_job(
@@ -97,31 +112,18 @@ def read_job(row: Row[Any]) -> Job:
 
 def write_job(connection: Connection, job: Job, **others: Any) -> Job | None:
     """Write a job, and other columns, unless it has ended before; then this is None."""
-    change = _build_update((*_WRITTEN, *others)).returning(jobs)
-    row = connection.execute(change, _name_values(job, others)).one_or_none()
+    change = _CHANGED.values(**others).returning(jobs) if others else _CHANGED.returning(jobs)
+    row = connection.execute(change, _name_values(job)).one_or_none()
     return None if row is None else read_job(row)
 
 
 def write_all(connection: Connection, changed: Sequence[Job]) -> bool:
     """Write jobs, without reading their rows; returns whether none had ended before."""
-    given = [_name_values(job, {}) for job in changed]
-    return connection.execute(_build_update(_WRITTEN), given).rowcount == len(given)
+    return connection.execute(_CHANGED, list(map(_name_values, changed))).rowcount == len(changed)
 
 
-def _name_values(job: Job, others: dict[str, Any]) -> dict[str, Any]:
-    values = {name: getattr(job, name) for name in _WRITTEN} | others
-    return {"job": job.id, **{f"new_{name}": value for name, value in values.items()}}
-
-
-@lru_cache(maxsize=64)
-def _build_update(names: tuple[str, ...]) -> Update:
-    """The statement that changes a job that has not ended, with a parameter for each name.
-
-    It is built once: building it takes as long as running it.
-    """
-    given = {name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in names}
-    in_state = or_(*(jobs.c.state == state for state in UNFINISHED))
-    return update(jobs).where(jobs.c.id == bindparam("job"), in_state).values(**given)
+def _name_values(job: Job) -> dict[str, Any]:
+    return {"job": job.id, **{f"new_{name}": getattr(job, name) for name in _WRITTEN}}
 
 
 def find_jobs(connection: Connection, ids: Collection[str]) -> dict[str, Job]:
@@ -135,135 +137,97 @@ def find_jobs(connection: Connection, ids: Collection[str]) -> dict[str, Job]:
     return {job.id: job for job in found}
 
 
-class JobReader:
-    """Reads jobs. Thread-safe: each call is one transaction.
-
-    Where a method takes an `owner`, others' jobs do not exist for it; None stands for everybody.
-
-    Attributes:
-        running: The jobs that run, by their ids, as their runs know them: newer than their rows.
-            One that is queued here was given up by its run, which ends.
-        ended: The last jobs that have ended: whoever asks about one soon after needs no statement.
-    """
-
-    def __init__(self, database: Engine) -> None:
-        self._database = database
-        self.running: dict[str, Job] = {}
-        self.ended = LastUsed[str, Job](_MOST_ENDED)
-
-    def get(self, job_id: str, owner: str | None = None) -> Job:
-        """A job by its id.
-
-        Raises:
-            JobNotFound: There is no job of that id.
-        """
-        if job := self.find([job_id], owner).get(job_id):
-            return job
-        raise JobNotFound(job_id)
-
-    def find(self, ids: Collection[str], owner: str | None = None) -> dict[str, Job]:
-        """Those of some jobs that exist, by their ids; the oldest first."""
-        # PostgreSQL refuses a NUL in a string; no id has anything but letters and digits.
-        possible = [one for one in ids if one.isascii() and one.isalnum()]
-        with reading(self._database) as connection:
-            found = find_jobs(connection, possible)
-        return {
-            job_id: self._show(job) for job_id, job in found.items() if owner in (None, job.owner)
-        }
-
-    def page(
-        self,
-        *,
-        state: JobState | None = None,
-        labels: Sequence[str] = (),
-        limit: int = 50,
-        cursor: str | None = None,
-        owner: str | None = None,
-    ) -> tuple[tuple[Job, ...], str | None]:
-        """A page of jobs, the newest first.
-
-        Args:
-            state: Only jobs in this state.
-            labels: Only jobs that have all of these.
-            limit: The most jobs of a page.
-            cursor: Where an earlier page ended.
-            owner: Whose they are.
-
-        Returns:
-            The jobs, and the cursor of the next page (None after the last one). Jobs added between
-            two calls do not shift a page.
-
-        Raises:
-            CursorUnknown: The cursor was not made by this method, or its job is forgotten.
-        """
-        wanted = select(jobs).where(is_owned(jobs, owner), *_have(labels))
-        wanted = wanted.order_by(jobs.c.sequence.desc()).limit(limit + 1)
-        if state is not None:
-            wanted = wanted.where(_is_in(state, self.running))
-        with reading(self._database) as connection:
-            if cursor is not None:
-                last = select(jobs.c.sequence).where(
-                    jobs.c.id == decode_mark(cursor, _MARK)[1], is_owned(jobs, owner)
-                )
-                sequence = connection.scalar(last)
-                if sequence is None:
-                    limits = "that of a job which is still remembered"
-                    raise CursorUnknown("cursor", cursor, limits)
-                wanted = wanted.where(jobs.c.sequence < sequence)
-            found = [read_job(row) for row in connection.execute(wanted)]
-        shown = found[:limit]
-        following = encode_mark(f"before:{shown[-1].id}") if len(found) > limit else None
-        return tuple(map(self._show, shown)), following
-
-    def list_unfinished(self) -> list[Job]:
-        """All jobs that have not ended, while none runs, the oldest first."""
-        with reading(self._database) as connection:
-            return list_unfinished(connection)
-
-    def list_labelled(self, labels: Sequence[str], owner: str) -> list[str]:
-        """The ids of unfinished jobs that have all of some labels, the newest first."""
-        unfinished = jobs.c.state.in_(UNFINISHED), is_owned(jobs, owner)
-        wanted = select(jobs.c.id).where(*unfinished, *_have(labels))
-        with reading(self._database) as connection:
-            return list(connection.scalars(wanted.order_by(jobs.c.sequence.desc())))
-
-    def count_by_state(self) -> dict[JobState, int]:
-        """How many jobs there are in each state."""
-        running = tuple(self.running)
-        counted = select(jobs.c.state, func.count()).group_by(jobs.c.state)
-        behind = select(func.count()).where(jobs.c.id.in_(running), jobs.c.state == JobState.QUEUED)
-        counts = dict.fromkeys(JobState, 0)
-        with reading(self._database) as connection:
-            counts |= {JobState(state): count for state, count in connection.execute(counted)}
-            begun = (connection.scalar(behind) or 0) if running else 0
-        counts[JobState.QUEUED] -= begun
-        counts[JobState.RUNNING] += begun
-        return counts
-
-    def _show(self, row: Job) -> Job:
-        running = self.running.get(row.id)
-        if running is None or row.state.finished:
-            return row
-        return replace(running, cancel_requested=row.cancel_requested)
-
-
 def list_unfinished(connection: Connection) -> list[Job]:
     """All jobs that have not ended, as their rows have them, the oldest first."""
     wanted = select(jobs).where(jobs.c.state.in_(UNFINISHED)).order_by(jobs.c.sequence)
     return [read_job(row) for row in connection.execute(wanted)]
 
 
-def _have(labels: Sequence[str]) -> list[ColumnElement[bool]]:
-    """Selects the rows of jobs that have all of some labels."""
-    named = select(job_labels.c.job)
-    return [jobs.c.id.in_(named.where(job_labels.c.label == label)) for label in labels]
+def find_key(key: str, owner: str, index: int) -> str:
+    """The Idempotency-Key of a job of a POST as it is stored: the first one has it as it is."""
+    scoped = scope_key(owner, key)
+    if not index:
+        return scoped
+    return "\n" + hashlib.sha256(f"{scoped}\n{index}".encode()).hexdigest()
 
 
-def _is_in(state: JobState, running: Collection[str]) -> ColumnElement[bool]:
-    """Selects the rows of jobs in a state, although those of running jobs may still say queued."""
-    said, begun = jobs.c.state == state, jobs.c.id.in_(tuple(running))
-    if not running or state not in UNFINISHED:
-        return said
-    if state is JobState.QUEUED:
-        return said & ~begun
-    return said | (begun & (jobs.c.state == JobState.QUEUED))
+def find_first(
+    connection: Connection, requests: Sequence[Mapping[str, Any]], owner: str, key: str | None
+) -> list[Job]:
+    """The jobs that the same POST has made before; none without a key.
+
+    Raises:
+        FieldProblem: Those jobs have other requests.
+    """
+    if key is None:
+        return []
+    # One more than there are requests: an earlier POST may have made more.
+    keys = [find_key(key, owner, index) for index in range(len(requests) + 1)]
+    found: dict[str | None, Job] = {}
+    for some in split(keys):
+        made = connection.execute(select(jobs).where(jobs.c.idempotency_key.in_(some)))
+        found |= {job.idempotency_key: job for job in map(read_job, made)}
+    if not found:
+        return []
+    same = [found[one] for one in keys[:-1] if one in found]
+    pairs = zip(same, requests, strict=False)
+    if len(same) != len(requests) or keys[-1] in found or any(_differ(*pair) for pair in pairs):
+        first = next(iter(found.values()))
+        limit = f"a new key, or come with the request of job {first.id}, which it made"
+        raise FieldProblem("Idempotency-Key", key, limit)
+    return same
+
+
+def _differ(job: Job, request: Mapping[str, Any]) -> bool:
+    return _LATER | job.request != _LATER | dict(request)
+
+
+def add_jobs(connection: Connection, new: Sequence[Job]) -> list[Job]:
+    """Add the rows of new jobs.
+
+    Returns:
+        The jobs, with the results of those as operands that have succeeded by now.
+
+    Raises:
+        OperandNotFound: An operand does not exist (any more), nor a job that would make it.
+        OperandEnded: A job that was to make an operand has failed or was cancelled.
+    """
+    if not new:
+        return []
+    added = list(new)
+    if awaited := {one for job in new for one in job.awaited}:
+        found = find_jobs(connection, awaited)
+        added = [_take_results(job, found) for job in new]
+    _lock_operands(connection, added)
+    connection.execute(_ADDED, [make_row(job) for job in added])
+    labels = [{"job": job.id, "label": label} for job in added for label in set(job.labels)]
+    if labels:
+        connection.execute(insert(job_labels), labels)
+    return added
+
+
+def _take_results(job: Job, found: Mapping[str, Job]) -> Job:
+    """A job with results as operands, as far as there are any."""
+    results: dict[str, Any] = {
+        field: result
+        for field, name in job.operands.items()
+        if name.startswith(PROMISE)
+        if isinstance(result := find_result(field, name[len(PROMISE) :], found), str)
+    }
+    return replace(job, **results)
+
+
+def _lock_operands(connection: Connection, added: Sequence[Job]) -> None:
+    """Lock operands' rows against deletion until the jobs' rows are there to protect them."""
+    named = [
+        (name, field)
+        for job in added
+        for field, name in job.operands.items()
+        if not name.startswith(PROMISE)
+    ]
+    found: set[str] = set()
+    for some in split(sorted({name for name, _ in named})):
+        found |= set(connection.scalars(_LOCKED, {"ids": some}))
+    for name, field in named:
+        if name not in found:
+            raise OperandNotFound(field, name)

@@ -2,23 +2,37 @@
 
 All rows are changed by one thread (`storage/database/shared_commits.py`), one change after the
 other. So what a change has read stays true until it is committed.
+
+What waits for the result of a job is changed in the transaction in which that job ends: it gets the
+result as its operand, or ends as well. So no row ever waits for a job that has ended.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Final, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, Engine, delete, select
+from sqlalchemy import Connection, Engine, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.errors import JobStateConflict
-from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.table.changes import Endings, add_jobs, find_first
-from wavetrim.service.jobs.table.rows import JobReader, find_jobs, list_unfinished, write_job
-from wavetrim.service.storage.database.database import reading
+from wavetrim.service.jobs.job import MOST_TRIES, PROMISE, Job, JobState
+from wavetrim.service.jobs.table.reader import JobReader
+from wavetrim.service.jobs.table.rows import (
+    add_jobs,
+    find_first,
+    find_jobs,
+    list_unfinished,
+    read_job,
+    write_all,
+    write_job,
+)
+from wavetrim.service.storage.database.database import reading, split
 from wavetrim.service.storage.database.shared_commits import CommitLost, SharedCommits, Together
 from wavetrim.service.storage.database.tables import jobs
 from wavetrim.service.threads import await_end, run_to_end
@@ -31,33 +45,33 @@ R = TypeVar("R")
 _PAUSE_SECONDS: Final = 1.0
 """Between two tries to reach a database that does not answer."""
 
-_BATCH: Final = 500
-"""Jobs that are forgotten in one transaction; chosen, so that other writers need not wait long."""
-
-_FINISHED: Final = jobs.c.state.in_([state for state in JobState if state.finished])
-
 _Post = tuple[Sequence[Job], str | None, str]
 """A POST's jobs, its Idempotency-Key, and its owner."""
 
 
-class JobStore(JobReader):
-    """Adds, reads and changes jobs. Thread-safe: each call is one transaction.
+@dataclass(slots=True, eq=False)
+class Success:
+    """A job that succeeds.
 
     Attributes:
-        endings: Ends them, and knows which wait for the results of others.
+        job: The job with its result; as it has succeeded, once that is written.
     """
+
+    job: Job
+
+
+class JobStore(JobReader):
+    """Adds, reads and changes jobs. Thread-safe: each call is one transaction."""
 
     def __init__(self, database: Engine, commits: SharedCommits | None = None) -> None:
         super().__init__(database)
         self._commits = commits or SharedCommits(database)
-        self.endings = Endings()
+        # By job, those that wait for its result. Rows say so, too; but to look there at each end
+        # would cost a statement. One may be here that waits no more: its row decides.
+        self._followers: dict[str, dict[str, None]] = {}
 
     async def add(
-        self,
-        new: Sequence[Job],
-        *,
-        idempotency_key: str | None = None,
-        owner: str = "",
+        self, new: Sequence[Job], *, idempotency_key: str | None = None, owner: str = ""
     ) -> tuple[list[Job], bool]:
         """Queues jobs, all or none.
 
@@ -90,9 +104,11 @@ class JobStore(JobReader):
         ]
         pairs = [(posted, first) for (posted, _, _), first in zip(posts, firsts, strict=True)]
         new = [job for posted, first in pairs if not first for job in posted]
-        added = iter(add_jobs(connection, new, self.endings))
+        added = add_jobs(connection, new)
+        self._note_followers(added)
+        rest = iter(added)
         return [
-            (first, False) if first else (list(islice(added, len(posted))), True)
+            (first, False) if first else (list(islice(rest, len(posted))), True)
             for posted, first in pairs
         ]
 
@@ -107,32 +123,88 @@ class JobStore(JobReader):
         with reading(self._database) as connection:
             return find_first(connection, requests, owner, idempotency_key)
 
-    def keep_run(self, job: Job) -> Job | None:
-        """Writes that a job runs, and how far it has come; a power cut may undo it.
+    def note_try(self, job: Job) -> Future[Job | None]:
+        """Has a try of a job that has begun written; a power cut may undo it.
 
         Returns:
             The job; None when it has ended, or was cancelled before it began.
         """
-        return self._change(lambda connection: write_job(connection, job), durable=False)
+        waiting = replace(job, state=JobState.QUEUED)  # as its row says until it has ended
+        change = partial(write_job, job=waiting)
+        return self._commits.add(change, durable=False)
 
-    def fail(self, job: Job, kind: str, message: str) -> Job | None:
-        """Unfinished → failed. None when the job has ended before."""
-        return self._change(lambda connection: self.endings.fail(connection, job, kind, message))
+    def _note_followers(self, added: Sequence[Job]) -> None:
+        for job in added:
+            for awaited in job.awaited:
+                self._followers.setdefault(awaited, {})[job.id] = None
 
-    def cancel(self, job: Job) -> Job | None:
-        """Unfinished → cancelled. None when the job has ended before."""
-        return self._change(lambda connection: self.endings.cancel(connection, job))
+    def take_followers(self, job_id: str) -> list[str]:
+        """The jobs that have waited for a job, which has ended."""
+        return list(self._followers.pop(job_id, ()))
 
-    def break_off(self, job: Job, *, counts: bool) -> Job | None:
-        """Unfinished → queued, as its run broke off (`Endings.break_off`); None when ended."""
+    def succeed(self, connection: Connection, successes: Sequence[Success]) -> Sequence[None]:
+        """Unfinished → succeeded, in the transaction that publishes the products: both or neither.
 
-        def change(connection: Connection) -> Job | None:
-            changed = self.endings.break_off(connection, job, counts=counts)
-            if changed is not None and job.id in self.running:
-                self.running[job.id] = changed  # who cancels it next finds it so
-            return changed
+        Raises:
+            JobStateConflict: One of the jobs has ended before.
+        """
+        for one in successes:
+            one.job = one.job.succeed()
+        ended = [one.job for one in successes]
+        if not write_all(connection, ended):
+            raise JobStateConflict(ended[0].id, "finished", "queued or running to succeed")
+        for job in ended:
+            for some in split(list(self._followers.get(job.id, ()))):
+                for operand in (jobs.c.a, jobs.c.b, jobs.c.c):
+                    waits = jobs.c.id.in_(some), operand == PROMISE + job.id
+                    connection.execute(update(jobs).where(*waits).values({operand: job.result}))
+        return [None] * len(successes)
 
-        return self._change(change)
+    def end(self, ended: Job) -> Job | None:
+        """Unfinished → failed or cancelled; None when the job has ended before."""
+        return self._change(lambda connection: self._end(connection, ended))
+
+    def _end(self, connection: Connection, ended: Job) -> Job | None:
+        others = {"cancel_requested": True} if ended.state is JobState.CANCELLED else {}
+        return self._end_followers(connection, write_job(connection, ended, **others))
+
+    def queue_again(self, job: Job, attempts: int) -> Job | None:
+        """Running → queued, as after some tries, as its run broke off; None when ended.
+
+        If it was to be cancelled, it is; if its tries are used up, it fails.
+        """
+        return self._change(lambda connection: self._queue_again(connection, job, attempts))
+
+    def _queue_again(self, connection: Connection, job: Job, attempts: int) -> Job | None:
+        self.running.pop(job.id, None)  # who cancels it next finds it so
+        row = find_jobs(connection, [job.id]).get(job.id)
+        if row is None:
+            return None
+        if row.cancel_requested:
+            return self._end(connection, job.cancel())
+        if attempts >= MOST_TRIES:
+            message = "every try of the job was interrupted"
+            return self._end(connection, job.fail("interrupted", message))
+        return write_job(connection, job.wait_again(attempts))
+
+    def _end_followers(self, connection: Connection, ended: Job | None) -> Job | None:
+        """End all that wait for a job without a result, and what waits for these."""
+        left = [] if ended is None else [ended]
+        for operand in left:
+            needed = f"job {operand.id}"
+            if operand is not ended:
+                needed += f", and so that of job {left[0].id}"
+            message = f"it needs the result of {needed}, which {left[0].say_end()}"
+            changes = {
+                "state": left[0].state,
+                "error": {"kind": "operand", "message": message, "attempts": 0},
+                "finished_at": read_clock(),
+            }
+            for some in split(list(self._followers.get(operand.id, ()))):
+                waits = jobs.c.id.in_(some), jobs.c.state == JobState.QUEUED
+                change = update(jobs).where(*waits).values(changes).returning(jobs)
+                left += map(read_job, connection.execute(change).all())
+        return ended
 
     def request_cancel(self, job_id: str, owner: str | None = None) -> Job:
         """Cancels a queued job at once and marks a running one; a cancelled job stays as it is.
@@ -151,11 +223,18 @@ class JobStore(JobReader):
     def cancel_all(self, ids: Sequence[str]) -> list[Job]:
         """Cancels jobs, as `request_cancel` does; returns those that had not ended."""
 
-        def mark_all(connection: Connection) -> list[Job | None]:
-            mark, running = self.endings.mark_cancelled, self.running
-            return [mark(connection, job_id, running.get(job_id)) for job_id in ids]
+        def cancel_each(connection: Connection) -> list[Job | None]:
+            return [self._cancel(connection, job_id) for job_id in ids]
 
-        return [job for job in self._change(mark_all) if job is not None]
+        return [job for job in self._change(cancel_each) if job is not None]
+
+    def _cancel(self, connection: Connection, job_id: str) -> Job | None:
+        if (running := self.running.get(job_id)) is not None:
+            waiting = replace(running, state=JobState.QUEUED)
+            marked = write_job(connection, waiting, cancel_requested=True)
+            return marked and replace(running, cancel_requested=True)
+        found = find_jobs(connection, [job_id]).get(job_id)
+        return found and self._end(connection, found.cancel())
 
     def change_priority(self, job_id: str, priority: int, owner: str | None = None) -> Job:
         """Gives a queued job another priority.
@@ -168,10 +247,9 @@ class JobStore(JobReader):
 
         def change(connection: Connection) -> Job | None:
             row = find_jobs(connection, [job_id]).get(job_id)
-            known = self.running.get(job_id, row)
-            if row and known and row.state is known.state is JobState.QUEUED:
-                return write_job(connection, row, priority=priority)
-            return None
+            if row is None or job_id in self.running:
+                return None
+            return write_job(connection, row, priority=priority)
 
         job = self._change(change)
         if job is None:
@@ -183,7 +261,7 @@ class JobStore(JobReader):
         """Settle the jobs that ran when the service ended; called once, before any job starts.
 
         A job goes back to the queue; if its tries are used up it fails, and if its cancellation
-        was requested it is cancelled, even if its row says that it waits.
+        was requested it is cancelled.
 
         Returns:
             The jobs as they are now.
@@ -191,52 +269,16 @@ class JobStore(JobReader):
 
         def change(connection: Connection) -> tuple[Job, ...]:
             unfinished = list_unfinished(connection)
-            for job in unfinished:
-                self.endings.add(job.id, job.awaited)
-            # A cancellation is kept in the row of a job that runs, even if it is queued there.
+            self._note_followers(unfinished)
+            # An earlier version wrote that a job runs.
             settled = [
-                self.endings.break_off(connection, job, counts=True)
+                self._queue_again(connection, job, job.attempts)
                 for job in unfinished
-                if job.state is JobState.RUNNING or job.cancel_requested
+                if job.attempts or job.cancel_requested or job.state is JobState.RUNNING
             ]
             return tuple(job for job in settled if job is not None)
 
         return self._change(change)
-
-    def expire(self, ttl_seconds: float, *, start: float, most: int) -> int:
-        """Forgets finished jobs that are too old or too many; their products stay.
-
-        Args:
-            ttl_seconds: Jobs that ended this long ago are forgotten; 0 for none.
-            start: The time before which no age is counted.
-            most: Jobs beyond this number are forgotten, the oldest first.
-
-        Returns:
-            How many were forgotten.
-        """
-        before = read_clock() - ttl_seconds
-        if not ttl_seconds or start >= before:
-            before = 0.0
-        newest = select(jobs.c.sequence).where(_FINISHED).order_by(jobs.c.sequence.desc())
-        with reading(self._database) as connection:
-            last_sequence = connection.scalar(newest.offset(most).limit(1)) or 0
-        forgotten = 0
-        while count := self._forget_batch(before, last_sequence):
-            forgotten += count
-            self.ended.clear()
-        return forgotten
-
-    def _forget_batch(self, before: float, last_sequence: int) -> int:
-        wanted = select(jobs.c.sequence).limit(_BATCH)
-        # Two queries, each answered by an index. Only a finished job has a `finished_at`.
-        old = wanted.where(jobs.c.finished_at < before).order_by(jobs.c.finished_at)
-        many = wanted.where(jobs.c.sequence <= last_sequence, _FINISHED).order_by(jobs.c.sequence)
-        with reading(self._database) as connection:
-            batch = [*connection.scalars(old)] or [*connection.scalars(many)]
-        if batch:
-            with self._database.begin() as connection:
-                connection.execute(delete(jobs).where(jobs.c.sequence.in_(batch), _FINISHED))
-        return len(batch)
 
     def _change(self, change: Callable[[Connection], R], *, durable: bool = True) -> R:
         """Change rows, and return when that is committed."""

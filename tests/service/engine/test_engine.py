@@ -12,13 +12,13 @@ from tests.kernels.cupy_without_gpu import UUIDS, write_cupy
 from tests.matrices import make_matrix
 from tests.scheduler.engine.worker_process import make_request
 from wavetrim.scheduler.engine.messages import FINAL_TYPES
+from wavetrim.service.engine import supervisor
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.engine.supervisor import Watch
 from wavetrim.service.settings import Settings
 
 
-def make_engine(folder, watch=None, **settings):
-    return Engine(Settings(**{"data_dir": folder} | SHARED_SETTINGS | settings), watch=watch)
+def make_engine(folder, **settings):
+    return Engine(Settings(**{"data_dir": folder} | SHARED_SETTINGS | settings))
 
 
 def run_with_engine(engine, scenario):
@@ -67,9 +67,10 @@ async def wait_for_plan(engine, message):
 
 
 @pytest.mark.serial
-def test_a_hanging_engine_is_noticed_and_replaced(tmp_path):
-    watch = Watch(ping_seconds=0.1, silence_seconds=1.0)
-    engine = make_engine(tmp_path, watch)
+def test_a_hanging_engine_is_noticed_and_replaced(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervisor, "PING_SECONDS", 0.1)
+    monkeypatch.setattr(supervisor, "SILENCE_SECONDS", 1.0)
+    engine = make_engine(tmp_path)
 
     async def scenario():
         message = make_run(tmp_path)
@@ -84,22 +85,24 @@ def test_a_hanging_engine_is_noticed_and_replaced(tmp_path):
 
 
 @pytest.mark.serial
-def test_a_long_product_is_not_taken_for_a_hang(tmp_path):
-    watch = Watch(ping_seconds=0.1, silence_seconds=0.5)
-    engine = make_engine(tmp_path, watch)
+def test_a_long_product_is_not_taken_for_a_hang(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervisor, "PING_SECONDS", 0.1)
+    monkeypatch.setattr(supervisor, "SILENCE_SECONDS", 0.5)
+    engine = make_engine(tmp_path)
 
     async def scenario():
         began = time.monotonic()
         final = await compute(engine, make_run(tmp_path, 1300))
         assert final["type"] == "succeeded"
-        assert time.monotonic() - began > watch.silence_seconds
+        assert time.monotonic() - began > 0.5
 
     run_with_engine(engine, scenario)
     assert engine.restarts == 0
 
 
-def test_an_engine_that_never_gets_ready_is_given_up_and_tried_again(tmp_path, caplog):
-    engine = make_engine(tmp_path, Watch(start_seconds=0.01))
+def test_an_engine_that_never_gets_ready_is_given_up_and_tried_again(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(supervisor, "START_SECONDS", 0.01)
+    engine = make_engine(tmp_path)
 
     async def scenario():
         while engine.restarts < 2:  # noqa: ASYNC110 # nothing tells of it

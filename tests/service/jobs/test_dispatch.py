@@ -3,21 +3,17 @@
 import asyncio
 import os
 import signal
-import time
 
 import numpy as np
 import pytest
 
 from tests.environment import clear_environment
-from tests.limit import allow
 from tests.matrices import make_matrix
 from tests.postgres import running_postgres
 from tests.service.parts import ask, make_parts, running_parts
-from wavetrim.service.jobs.errors import OperandNotFound
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.run import LiveJob
 from wavetrim.service.jobs.table.rows import make_job
-from wavetrim.service.storage.errors import MatrixInUse
 
 
 def run(folder, scenario, **settings):
@@ -65,19 +61,6 @@ def count_ended(parts, state):
     return value
 
 
-def test_every_product_is_right_in_the_file_that_was_made_ahead_for_it(run_shared):
-    async def scenario(parts):
-        a = make_matrix(1500, 40, "float32", seed=1)
-        b = [make_matrix(40, 1500, "float32", seed=seed) for seed in (2, 3, 4)]
-        operands = [(parts.store(a), parts.store(each)) for each in b]
-        for ids, each in zip(operands, b, strict=True):
-            job = await finish(parts, *ids)
-            assert np.allclose(parts.load(job.result), a @ each, atol=1e-4)
-        assert not list(parts.matrices.folder.glob("*.part"))
-
-    run_shared(scenario)
-
-
 def test_a_job_runs_once_though_its_caller_left_before_it_was_committed(run_shared, monkeypatch):
     begun: list[str] = []
     run_tries = LiveJob.run_tries
@@ -122,22 +105,6 @@ def test_a_try_that_fails_early_leaves_its_plan(run_shared, monkeypatch):
         job = await parts.dispatcher.wait(begun[0].id)
         assert job.state is JobState.FAILED
         assert (job.plan or {})["f"] == 30
-
-    run_shared(scenario)
-
-
-def test_a_matrix_is_kept_while_a_job_needs_it(run_shared):
-    async def scenario(parts):
-        a = parts.store_slow_operand()
-        job, _ = await parts.submit(ask(a, a))
-        with pytest.raises(MatrixInUse, match=job.id):
-            parts.matrices.delete(a)
-        await wait_for_progress(parts, job.id)
-        with pytest.raises(MatrixInUse, match=job.id):
-            parts.matrices.delete(a)
-        await parts.dispatcher.cancel(job.id)
-        await parts.dispatcher.wait(job.id)
-        parts.matrices.delete(a)
 
     run_shared(scenario)
 
@@ -197,25 +164,6 @@ wavetrim.scheduler.engine.run.open_product = break_down
     assert caplog.text.count("exit status 70") == 2
 
 
-def test_a_running_job_is_cancelled_soon_and_the_engine_lives_on(run_shared):
-    async def scenario(parts):
-        a = parts.store_slow_operand(2400)
-        job, _ = await parts.submit(ask(a, a))
-        await wait_for_progress(parts, job.id)
-        before = count_ended(parts, "cancelled")
-        pid, began = parts.engine.pid, time.monotonic()
-        marked = await parts.dispatcher.cancel(job.id)
-        assert (marked.state, marked.cancel_requested) == (JobState.RUNNING, True)
-        cancelled = await parts.dispatcher.wait(job.id)
-        assert cancelled.state is JobState.CANCELLED
-        assert time.monotonic() - began < allow(4)
-        assert parts.engine.pid == pid
-        assert not list(parts.matrices.folder.glob("*.part"))
-        assert count_ended(parts, "cancelled") == before + 1
-
-    run_shared(scenario)
-
-
 def test_an_engine_that_does_not_hear_a_cancel_is_replaced(run_shared, monkeypatch):
     monkeypatch.setattr("wavetrim.service.jobs.lanes.running.STOP_GRACE_SECONDS", 0.5)
 
@@ -247,32 +195,6 @@ def test_a_job_that_takes_too_long_fails_at_its_deadline(tmp_path):
         assert failed.error["attempts"] == 1
 
     run(tmp_path, scenario, job_timeout_seconds=0.5)
-
-
-def test_a_product_without_room_fails_with_its_reason(tmp_path):
-    async def scenario(parts):
-        column = parts.store(make_matrix(400, 1, "float32", seed=1))
-        row = parts.store(make_matrix(1, 400, "float32", seed=1))
-        failed = await finish(parts, column, row)
-        assert failed.error is not None
-        assert failed.error["kind"] == "storage"
-        assert "max_storage_bytes" in failed.error["message"]
-
-    run(tmp_path, scenario, max_storage_bytes=100_000)
-
-
-def test_a_repeated_post_gets_its_job_though_the_operands_are_gone(run_shared):
-    async def scenario(parts):
-        a = parts.store(make_matrix(4, 4, "float32", seed=1))
-        job, _ = await parts.submit(ask(a, a), "key")
-        await parts.dispatcher.wait(job.id)
-        parts.matrices.delete(a)
-        again, created = await parts.submit(ask(a, a), "key")
-        assert (again.id, again.state, created) == (job.id, JobState.SUCCEEDED, False)
-        with pytest.raises(OperandNotFound):
-            await parts.submit(ask(a, a), "another key")
-
-    run_shared(scenario)
 
 
 @pytest.mark.needs("postgresql")
@@ -307,7 +229,7 @@ def test_a_stop_while_a_try_is_written_leaves_its_job_as_if_it_had_not_begun(tmp
     async def scenario():
         async with running_parts(tmp_path) as parts:
             with parts.database.begin():  # so that the write waits
-                while not parts.jobs.running:  # noqa: ASYNC110 # nothing tells of it
+                while not parts.dispatcher.live.running:  # noqa: ASYNC110 # nothing tells
                     await asyncio.sleep(0.01)
                 stopping = asyncio.create_task(parts.dispatcher.stop())
                 await asyncio.sleep(0.1)

@@ -7,14 +7,10 @@ from operator import attrgetter
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from wavetrim.service.jobs.estimate import (
-    Ahead,
     Group,
     Others,
-    describe_wait,
     find_ahead,
 )
 from wavetrim.service.jobs.past import LEAST_ENDS, Kind, Past, Span, find_kind
@@ -45,33 +41,9 @@ def ahead(job, own, others=None, **more):
     return find_ahead(job, own, others or [], now=NOW, abreast=abreast, **given)
 
 
-def test_alone_nothing_goes_before_a_job():
-    assert ahead(Product(), []) == Ahead(0, 0, 0.0)
-    assert ahead(Product(), [group(Product())]) == Ahead(0, 0, 0.0), "it is not ahead of itself"
-
-
 def test_what_runs_is_waited_for_and_shared_by_those_that_run_at_once():
     assert ahead(Product(), [], left_seconds=3).seconds == 3
     assert ahead(Product(), [], left_seconds=3, abreast=2).seconds == 1.5
-
-
-def test_older_ones_of_its_kind_and_shorter_ones_go_first():
-    older = group(*(Product(since=NOW - age) for age in (3, 2, 1)), seconds=2.0)
-    shorter = group(Product(since=NOW - 1, predicted_seconds=0.1))
-    longer = group(Product(since=NOW - 1, predicted_seconds=100.0))
-    found = ahead(Product(), [older, shorter, longer])
-    assert (found.own, found.seconds) == (4, pytest.approx(6.1))
-
-
-def test_a_long_one_that_has_waited_for_long_goes_first():
-    long = group(Product(since=NOW - 1000, predicted_seconds=10.0))
-    assert ahead(Product(), [long]).own == 1
-
-
-def test_priority_counts_within_a_caller():
-    others = group(*(Product(since=NOW - 1) for _ in range(3)))
-    assert ahead(Product(priority=1000), [others]).own == 0
-    assert ahead(Product(priority=-1000), [others]).own == 3
 
 
 def test_other_callers_go_first_until_they_were_served_as_much():
@@ -83,46 +55,11 @@ def test_other_callers_go_first_until_they_were_served_as_much():
     assert ahead(Product(), own, [Others(0.0, many)], served_seconds=10.0).others == 13
 
 
-def test_a_product_that_has_begun_is_computed_to_its_end():
-    long = [group(Product("bob", predicted_seconds=7.0))]
-    own = [group(Product(since=NOW - 1))]
-    assert ahead(Product(), own, [Others(0.0, long)]).seconds == 8.0
-
-
-@given(
-    ages=st.lists(st.floats(0.001, 100), max_size=12),
-    seconds=st.lists(st.sampled_from([0.01, 0.1, 1.0, 10.0]), min_size=12, max_size=12),
-)
-def test_of_one_callers_at_most_all_go_first(ages, seconds):
-    products = [
-        Product(since=NOW - age, predicted_seconds=one)
-        for age, one in zip(ages, seconds, strict=False)
-    ]
-    kinds = {one.predicted_seconds for one in products}
-    groups = [group(*(p for p in products if p.predicted_seconds == kind)) for kind in kinds]
-    found = ahead(Product(), groups)
-    assert 0 <= found.own <= len(products)
-    assert 0 <= found.seconds <= sum(one.predicted_seconds for one in products) + 1e-9
-
-
 def test_groups_that_stand_for_several_count_so():
     one = Group([Product(since=NOW - 1)], 1.0, times=5)
     assert ahead(Product(), [one]).own == 5
     found = ahead(Product(), [one], [Others(0.0, [Group([Product("bob")], 1.0)], times=7)])
     assert found.others == 7
-
-
-def test_the_reason_names_numbers_and_devices_only():
-    assert describe_wait(3, 1, "cuda:0") == (
-        "waits for 3 products of yours and 1 product of other callers on cuda:0"
-    )
-    assert describe_wait(0, 0, "the CPU") == "is next on the CPU"
-
-
-def test_before_jobs_have_ended_the_interval_is_wide():
-    begins, ends = Past().calibrate(NOW, NOW + 1, NOW + 4)
-    assert begins == Span(NOW + 1, NOW, NOW + 4)
-    assert ends == Span(NOW + 4, NOW + 1, NOW + 16)
 
 
 def test_ratios_of_ended_jobs_move_and_narrow_the_interval():

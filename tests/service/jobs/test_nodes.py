@@ -1,4 +1,4 @@
-"""Products at the nodes of a cluster: planned once, moved when a node is lost, and stopped."""
+"""Products at the nodes of a cluster: moved when a node is lost, and stopped."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -7,49 +7,7 @@ import pytest
 
 from tests.service.jobs.silent_cluster import SilentCluster
 from tests.service.parts import ask, running_parts
-from wavetrim.scheduler.engine.messages import Operand, RunRequest
-from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
-from wavetrim.service.engine.engine import Engine
-from wavetrim.service.engine.fleet import Fleet
 from wavetrim.service.jobs.job import JobState
-from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
-from wavetrim.service.jobs.plans import Plans
-from wavetrim.service.settings import Settings
-
-IMPOSSIBLE = {
-    "multiprocessors without a GPU": PlanOptions(sms=3),
-    "an accuracy of another type": PlanOptions(accuracy="float64"),
-}
-
-
-def make_lanes(folder):
-    engine = Engine(Settings(data_dir=folder))
-    return ClusterLanes(Fleet(engine, SilentCluster(folder)), {}, Plans(engine))
-
-
-def make_request(options=NO_OPTIONS, *, cpu_only=False):
-    place = Operand(1, 0, 300, 300, "int64")
-    return RunRequest("job", place, place, None, place, options=options, cpu_only=cpu_only)
-
-
-@pytest.mark.parametrize("cpu_only", [False, True])
-def test_a_product_is_known_once_it_was_estimated(tmp_path, cpu_only):
-    lanes, request = make_lanes(tmp_path), make_request(cpu_only=cpu_only)
-    assert not lanes.is_known(request)
-    offers = [offer.engine for offer in lanes.find(request)]
-    assert offers == (["here"] if cpu_only else ["here", "node 0"])
-    assert lanes.is_known(request)
-    assert not lanes.is_known(make_request(cpu_only=not cpu_only))
-
-
-@pytest.mark.parametrize("options", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_a_product_that_no_plan_meets_is_known_too(tmp_path, options):
-    """It goes to this machine's engine, which says what is wrong."""
-    lanes, request = make_lanes(tmp_path), make_request(options)
-    assert not lanes.is_known(request)
-    for _ in range(2):
-        assert [offer.engine for offer in lanes.find(request)] == ["here"]
-        assert lanes.is_known(request)
 
 
 def test_this_machine_computes_what_a_lost_node_has_left_in_the_same_try(tmp_path):
@@ -58,7 +16,7 @@ def test_this_machine_computes_what_a_lost_node_has_left_in_the_same_try(tmp_pat
     async def scenario():
         async with asyncio.timeout(60), running_parts(tmp_path / "data") as parts:
             await parts.engine.wait_ready()
-            parts.engines.fleet.cluster = cluster
+            parts.engines.cluster = cluster
             a = parts.store_slow_operand(600)
             job, _ = await parts.submit(ask(a, a))
             await cluster.has_run.wait()
@@ -90,7 +48,7 @@ async def running_job(folder, cluster, monkeypatch, **settings):
     async with asyncio.timeout(30), running_parts(folder, **settings) as parts:
         await parts.engine.wait_ready()
         monkeypatch.setattr(parts.engine, "start_run", refuse)
-        parts.engines.fleet.cluster = cluster
+        parts.engines.cluster = cluster
         a = parts.store_slow_operand(600)
         job, _ = await parts.submit(ask(a, a))
         await cluster.has_run.wait()

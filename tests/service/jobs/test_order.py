@@ -6,17 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.service.jobs.queue import find_ratio, rank
+from wavetrim.service.clock import read_clock
+from wavetrim.service.jobs.queue import Queue, find_ratio, rank
 
 NOW = 1000.0
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Product:
     caller: str = "ada"
     since: float = NOW
     predicted_seconds: float = 1.0
     priority: int = 0
+    queue: Queue | None = None
 
 
 def order(waiting, served=None):
@@ -47,30 +49,6 @@ def test_the_ratio_is_that_of_the_formula(product, ratio):
     assert find_ratio(product, NOW) == ratio
 
 
-def test_short_products_go_first_until_a_long_one_has_waited_for_long():
-    long = Product(since=NOW - 10, predicted_seconds=10)
-    short = Product(since=NOW - 0.2, predicted_seconds=0.1)
-    new = Product(predicted_seconds=0.1)
-    assert order([new, long, short]) == [short, long, new]
-
-
-def test_equal_products_go_by_age():
-    waiting = [Product(since=NOW - age) for age in (1, 3, 2)]
-    assert [NOW - one.since for one in order(waiting)] == [3, 2, 1]
-
-
-def test_callers_take_turns_by_work():
-    flood = [Product(caller="ada", since=NOW - 9) for _ in range(80)]
-    others = [Product(caller="bob", predicted_seconds=2.0) for _ in range(3)]
-    callers = [one.caller for one in order([*flood, *others])][:9]
-    assert callers == ["ada", "bob", "ada", "ada", "bob", "ada", "ada", "bob", "ada"]
-
-
-def test_who_was_served_less_goes_first_whatever_the_priorities():
-    mine, urgent = Product(caller="ada"), Product(caller="bob", priority=1000)
-    assert order([urgent, mine], {"ada": 1.0, "bob": 1.1}) == [mine, urgent]
-
-
 @given(waiting=st.lists(products, max_size=20), most=st.integers(0, 20))
 def test_a_shorter_list_is_the_beginning_of_a_longer_one(waiting, most):
     everything = order(waiting)
@@ -87,3 +65,52 @@ def test_no_caller_is_ahead_of_another_by_more_than_one_product(waiting):
         assert all(served[one.caller] <= served[other.caller] + 1e-9 for other in left)
         served[one.caller] += one.predicted_seconds
         left.remove(one)
+
+
+def add(queue, caller, *, age=0.0):
+    product = Product(caller, read_clock() - age)
+    queue.add(product)
+    return product
+
+
+def begin_next(queue):
+    product = queue.list_first(1)[0]
+    queue.begin(product)
+    return product.caller
+
+
+def test_a_caller_that_comes_late_is_neither_last_nor_alone():
+    queue = Queue()
+    for _ in range(60):
+        add(queue, "ada")
+    for _ in range(30):
+        begin_next(queue)
+    for _ in range(9):
+        add(queue, "bob")
+    callers = [begin_next(queue) for _ in range(10)]
+    assert 4 <= callers.count("bob") <= 6
+    assert set(callers[:2]) == {"ada", "bob"}
+
+
+def test_turns_are_not_saved_up_while_others_wait():
+    queue = Queue()
+    first = add(queue, "bob")
+    for _ in range(40):
+        add(queue, "ada")
+    queue.begin(first)
+    for _ in range(20):
+        begin_next(queue)
+    for _ in range(20):
+        add(queue, "bob")
+    callers = [begin_next(queue) for _ in range(10)]
+    assert 4 <= callers.count("bob") <= 6
+
+
+def test_what_was_computed_while_nobody_waited_costs_no_turn():
+    queue = Queue()
+    for _ in range(50):
+        add(queue, "ada")
+        begin_next(queue)
+    add(queue, "ada", age=1.0)
+    add(queue, "bob")
+    assert begin_next(queue) == "ada"
