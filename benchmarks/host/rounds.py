@@ -33,6 +33,13 @@ from wavetrim.kernels.timing.seconds import DeviceProduct
 LONGEST_CPU_SECONDS: Final = 1.0
 """Without a GPU, products that take NumPy longer, the first time, are left out."""
 
+SLOW_SECONDS: Final = 0.1
+FAR_RATIO: Final = 4.0
+QUICK_SECONDS: Final = 5e-3
+EVERY: Final = 3
+"""A baseline takes part only in every third round if it takes longer than SLOW_SECONDS, or both
+longer than QUICK_SECONDS and FAR_RATIO times as long as the fastest one. Chosen, to save time."""
+
 BEFORE_SIDE: Final = 1500
 """M = N = K of NumPy's product before each turn in the condition after-numpy."""
 
@@ -81,6 +88,7 @@ class Pair:
     operands: Operands
     limit_seconds: float | None = None
     seconds: list[float] = field(default_factory=list)
+    is_slow: bool = False
 
     def take_turn(self) -> None:
         """Multiply once."""
@@ -170,20 +178,40 @@ class Rounds:
     def _take_rounds(self, condition: Condition, until: float) -> None:
         longest_seconds = 0.0
         for pair in self._pairs:
-            pair.seconds = []
+            pair.seconds, pair.is_slow = [], False
         for turn in range(self._order.rounds):
             began = time.perf_counter()
             if turn and began + longest_seconds > until:
                 break
             self._rest()
-            order = random.Random(f"{self._order.seed} {condition} {turn}")
-            for pair in order.sample(self._pairs, len(self._pairs)):
+            for pair in self._list_turns(turn, condition):
                 if condition == "after-numpy":
                     self._multiply_before()
                 pair.take_turn()
                 if condition != "after-numpy" and pair.baseline.name == NUMPY:
                     time.sleep(PAUSE_SECONDS)  # its threads spin, and would disturb the next one
+            if turn == 0:
+                self._find_slow()
             longest_seconds = max(longest_seconds, time.perf_counter() - began)
+
+    def _list_turns(self, turn: int, condition: Condition) -> list[Pair]:
+        """The pairs of a round, in a random order."""
+        pairs = [
+            pair
+            for index, pair in enumerate(self._pairs)
+            if turn == 0 or not pair.is_slow or (turn + index) % EVERY == 0
+        ]
+        random.Random(f"{self._order.seed} {condition} {turn}").shuffle(pairs)
+        return pairs
+
+    def _find_slow(self) -> None:
+        fastest: dict[Operands, float] = {}
+        for pair in self._pairs:
+            seconds = fastest.get(pair.operands, SLOW_SECONDS)
+            fastest[pair.operands] = min(seconds, pair.seconds[0])
+        for pair in self._pairs:
+            far_seconds = max(QUICK_SECONDS, FAR_RATIO * fastest[pair.operands])
+            pair.is_slow = pair.seconds[0] > min(SLOW_SECONDS, far_seconds)
 
     def _multiply_before(self) -> None:
         a, b, c = self._before

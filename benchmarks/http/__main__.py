@@ -61,7 +61,7 @@ def main() -> int:
             sizes = arguments.sizes or (SIZES if has_gpu else SIZES_ON_FEW_CORES)
             until = time.perf_counter() + arguments.seconds
             steps = [
-                Step(str(case), 1.0, partial(measure_case, case, baselines, record))
+                Step(str(case), weigh_case(case), partial(measure_case, case, baselines, record))
                 for case in list_cases(sizes, arguments.clients)
             ]
             take_steps(steps, until, record)
@@ -89,6 +89,15 @@ def list_cases(sizes: Sequence[int], clients: Sequence[int]) -> Iterator[Case]:
         for some in sorted(clients):
             if some == 1 or size <= MOST_SIZE_OF_MANY:
                 yield Case(size, DTYPE, some)
+
+
+def weigh_case(case: Case) -> float:
+    """A case's weight when time is divided: 1 for a small one.
+
+    A small case needs many requests, because a process is slow at first in its turn. A large case
+    needs the time of its bytes, at 0.5 GB/s.
+    """
+    return 1.0 + case.clients * 3 * 8 * case.size**2 / 5e8
 
 
 def measure_case(case: Case, baselines: Sequence[Baseline], record: Record, seconds: float) -> None:
