@@ -1,4 +1,4 @@
-"""C for tests: libraries that stand in for a driver, and programs under sanitizers."""
+"""C for tests: a library that stands in for a driver, and programs under sanitizers."""
 
 import os
 import subprocess
@@ -6,13 +6,6 @@ import subprocess
 import pytest
 
 from wavetrim.native.library import FLAGS
-
-
-def build_library(source):
-    """A shared library beside its source."""
-    library = source.with_suffix(".so")
-    compile_c(library, source, "-Wall", "-Werror", "-O1", "-shared", "-fPIC")
-    return library
 
 
 def compile_c(target, *arguments):
