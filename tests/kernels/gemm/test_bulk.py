@@ -19,7 +19,6 @@ with_bulk = partial(
     [spec for spec in SPECS if spec.name == "bulk"],
     ids=name_spec,
 )
-sizes = partial(st.integers, 1)
 
 
 def check_product(spec, shape, cache_dir, sms):
@@ -32,18 +31,13 @@ def check_product(spec, shape, cache_dir, sms):
     np.testing.assert_array_equal(second, first)
 
 
-@given(tiles=sizes(10_000), steps_k=sizes(5000), sms=sizes(200))
-def test_a_division_takes_no_longer_than_whole_tiles_and_no_shorter_than_even_shares(
+@given(tiles=st.integers(1, 10_000), steps_k=st.integers(1, 5000), sms=st.integers(1, 200))
+def test_a_division_shares_the_last_wave_and_is_between_even_shares_and_whole_tiles(
     tiles, steps_k, sms
 ):
     division = divide_tiles(tiles, steps_k, sms)
     assert tiles * steps_k / sms <= division.steps <= -(-tiles // sms) * steps_k
     assert 1 <= division.blocks <= min(sms, tiles * steps_k)
-
-
-@given(tiles=sizes(10_000), steps_k=sizes(5000), sms=sizes(200))
-def test_only_the_tiles_of_a_partly_filled_wave_are_shared(tiles, steps_k, sms):
-    division = divide_tiles(tiles, steps_k, sms)
     assert division.shared_tiles in (0, tiles % sms)
     if division.shared_tiles and tiles > sms:
         assert division.blocks == sms
