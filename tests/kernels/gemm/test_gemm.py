@@ -98,16 +98,10 @@ def test_a_row_of_tiles_larger_than_a_grid_is_refused():
 @pytest.mark.gpu
 @with_specs(SPECS)
 def test_ragged_products_are_right_and_leave_padding_alone(spec, kernel_cache):
+    """Operands need no alignment."""
     for shape in list_shapes(spec):
-        for padding in (0, 4, 5):
-            check_product(spec, shape, kernel_cache, padding=padding)
-
-
-@pytest.mark.gpu
-@with_specs(SPECS)
-def test_operands_need_no_alignment(spec, kernel_cache):
-    for shape in list_shapes(spec):
-        check_product(spec, shape, kernel_cache, skip=1, padding=8)
+        for padding, skip in ((0, 0), (4, 0), (5, 0), (8, 1)):
+            check_product(spec, shape, kernel_cache, padding=padding, skip=skip)
 
 
 @pytest.mark.gpu

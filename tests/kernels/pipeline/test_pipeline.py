@@ -77,9 +77,10 @@ def test_strided_and_reversed_views_are_multiplied(pipeline):
     assert_product(c[::-1], a, b)
 
 
+@pytest.mark.parametrize("memory", ["pageable", "pinned"])
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 @pytest.mark.parametrize("way", STREAMING)
-def test_products_larger_than_the_memory_stream_through_it(open_pipeline, way, beta):
+def test_products_larger_than_the_memory_stream_through_it(open_pipeline, way, beta, memory):
     spec, (m, n, k) = find_kernel("register", "float32", "64x64"), (1100, 900, 1000)
     limit = STREAMING[way]
     sizes = plan_steps(PanelProblem(m, n, k, 4, 64, 64, 16, 132), RATES, limit).buffers
@@ -87,9 +88,11 @@ def test_products_larger_than_the_memory_stream_through_it(open_pipeline, way, b
     assert cut[way]
     a, b = draw(m, n, k, "float32")
     before = make_matrix(m, n, "float32", 3)
+    place = pin_copy if memory == "pinned" else np.asarray
+    a, b = place(a), place(b)
     pipeline = open_pipeline(gpu_memory_bytes=limit)
     for _ in range(2):  # the second call finds the buffers in use before
-        c = before.copy() if beta else make_output(m, n, "float32")
+        c = place(before.copy() if beta else make_output(m, n, "float32"))
         rows = []
         compute(pipeline, spec, a, b, c, beta=beta, hooks=GpuHooks(rows.append))
         assert_product(c, a, b, before, beta=beta)

@@ -29,7 +29,7 @@ typedef struct {
     long number;  // of the event's record
 } Work;
 
-enum { MOST = 1 << 13, PATIENCE = 3, STREAMS = 4 };
+enum { MOST = 1 << 12, PATIENCE = 3, STREAMS = 16 };  // of four GPUs
 
 typedef struct {
     Work list[MOST];

@@ -25,7 +25,7 @@ def refuse(status):
 
 
 class Stream:
-    """One of the driver's four streams, as CuPy has them."""
+    """One of the driver's streams, as CuPy has them."""
 
     def __init__(self, number):
         self.ptr = number
@@ -67,7 +67,7 @@ class Driver:
 
     def bind(self, events, *, streams=(0, 0, 0, 0), **more):
         binding = Binding(events=ctypes.addressof(events), context=self._context, **more)
-        binding.streams[:] = streams
+        binding.streams[:] = list(streams)
         return binding
 
 
