@@ -153,17 +153,6 @@ def test_a_plan_says_why_no_gpu_has_a_part(tmp_path: Path) -> None:
     assert "100 of 100" in printed.stdout
 
 
-def test_devices_lists_presets_and_threads(tmp_path: Path) -> None:
-    listed = invoke_command("devices", folder=tmp_path, WAVETRIM_CPU_THREADS="3")
-    assert listed.exit_code == 0
-    for name in ("H200", "RTX 3090", "B200", "CPU threads: 3"):
-        assert name in listed.stdout
-    assert max(map(len, listed.stdout.splitlines())) <= 80
-    document = json.loads(invoke_command("devices", "--json", folder=tmp_path).stdout)
-    assert {"devices", "no_gpu_reason", "cpu_threads", "profile", "presets"} == set(document)
-    assert document["presets"][0]["sm_count"] == 132
-
-
 def test_a_calibration_is_stored_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # To be stored, figures need not be those of large products.
     shorter = {"cpu._SECONDS": 0.01, "cpu._UNCACHED_BYTES": 2**22, "cpu._UNCACHED": 0}

@@ -24,7 +24,7 @@ from tests.command import (
 )
 from tests.limit import allow
 from tests.matrices import make_matrix
-from tests.processes import run_python, wait_until
+from tests.processes import wait_until
 from tests.server import NPY, decode_npy, encode_npy, find_free_port, open_http
 from tests.service.api.wire.wire_server import make_head, read_answer
 from wavetrim.client import Client
@@ -268,23 +268,3 @@ def test_settings_that_cannot_be_served_by_are_refused_by_name(tmp_path, variabl
     assert message in refused.stderr
     assert "Traceback" not in refused.stderr
     assert not (tmp_path / "wavetrim-data").exists()
-
-
-def test_buffers_of_bodies_are_not_faulted_in_again():
-    count = """
-from resource import RUSAGE_SELF, getrusage
-from wavetrim.service.server.foreground import keep_freed_memory
-
-keep_freed_memory()
-
-def fault():
-    before = getrusage(RUSAGE_SELF).ru_minflt
-    for _ in range(200):
-        kept = [bytearray(256_000) for _ in range(3)]
-        del kept
-    return getrusage(RUSAGE_SELF).ru_minflt - before
-
-fault()
-print(fault())
-"""
-    assert int(run_python(count).stdout) < 200, "less than one page a round, of 189"
