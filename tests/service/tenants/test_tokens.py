@@ -5,7 +5,6 @@ import hmac
 import json
 import sys
 import time
-from typing import NamedTuple
 
 import jwt
 import numpy as np
@@ -81,38 +80,24 @@ def test_a_subject_is_no_name_of_a_key(server, issuer):
     with_key.close(), with_token.close()
 
 
-class After(NamedTuple):
-    """A moment that is told when the test runs."""
-
-    seconds: int
-
-
-def list_wrong_claims():
-    return [
-        {"exp": After(-60)}, {"exp": None}, {"exp": "soon"}, {"exp": True}, {"exp": float("inf")},
-        {"exp": "99999999999"}, {"exp": "1e999"}, {"nbf": "1"}, {"iat": True},
-        {"nbf": After(600)}, {"iat": After(600)},
-        {"iss": "https://other.example/"}, {"iss": None}, {"iss": ISSUER.rstrip("/")},
-        {"aud": "other"}, {"aud": None}, {"aud": []}, {"aud": {AUDIENCE: 1}},
-        {"sub": None}, {"sub": ""}, {"sub": 7}, {"sub": "a\nb"}, {"sub": "é"}, {"sub": "a" * 256},
-        {"scope": ["read"]},
-    ]  # fmt: skip
+WRONG_CLAIMS = [
+    {"exp": 1}, {"exp": None}, {"exp": "soon"}, {"exp": True}, {"exp": float("inf")},
+    {"exp": "99999999999"}, {"exp": "1e999"}, {"nbf": "1"}, {"iat": True},
+    {"nbf": 2**40}, {"iat": 2**40},
+    {"iss": "https://other.example/"}, {"iss": None}, {"iss": ISSUER.rstrip("/")},
+    {"aud": "other"}, {"aud": None}, {"aud": []}, {"aud": {AUDIENCE: 1}},
+    {"sub": None}, {"sub": ""}, {"sub": 7}, {"sub": "a\nb"}, {"sub": "é"}, {"sub": "a" * 256},
+    {"scope": ["read"]},
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("claims", list_wrong_claims(), ids=lambda claims: str(claims)[:30])
+@pytest.mark.parametrize("claims", WRONG_CLAIMS, ids=lambda claims: str(claims)[:30])
 def test_claims_that_are_not_right_are_refused(server, issuer, claims):
-    token = issuer.keys["ES256"]
-    sent = make_claims() | claims
-    kept = {
-        name: int(time.time()) + value.seconds if isinstance(value, After) else value
-        for name, value in sent.items()
-        if value is not None
-    }
     # Signed by hand, since the library refuses to write some of them.
-    signed = forge({"alg": "ES256", "kid": "ES256"}, kept).rpartition(".")[0]
-    signature = jwt.get_algorithm_by_name("ES256").sign(signed.encode(), token[1])
-    right = forge({"alg": "ES256", "kid": "ES256"}, kept, signature)
-    status, problem = ask(server, right)
+    header, sent = {"alg": "ES256", "kid": "ES256"}, make_claims(**claims)
+    signed = forge(header, sent).rpartition(".")[0].encode()
+    signature = jwt.get_algorithm_by_name("ES256").sign(signed, issuer.keys["ES256"][1])
+    status, problem = ask(server, forge(header, sent, signature))
     assert (status, problem["title"]) == (401, "API key needed")
 
 
