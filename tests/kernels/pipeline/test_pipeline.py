@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from tests.kernels.products import compute
-from tests.kernels.specs import SPECS
+from tests.kernels.specs import SPECS, compute
 from tests.matrices import assert_product, make_matrix, make_output, padding_of, pin_copy
 from tests.rates import RATES, find_cut, plan_steps
 from wavetrim.kernels.catalog import find_kernel

@@ -6,7 +6,7 @@ import gc
 import numpy as np
 import pytest
 
-from tests.kernels.products import compute
+from tests.kernels.specs import compute
 from tests.matrices import assert_product, make_matrix, pin_copy
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure, OperandError
