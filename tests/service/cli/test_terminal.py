@@ -1,6 +1,5 @@
 """What commands draw: tables of splits, timelines, progress bars and figures with units."""
 
-import contextlib
 import io
 import re
 
@@ -12,7 +11,7 @@ from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.service.cli.commands.plan import compare_splits
-from wavetrim.service.cli.display import show_bytes, show_share
+from wavetrim.service.cli.display import show_bytes
 from wavetrim.service.cli.units import format_bytes, format_gflops, format_seconds
 
 
@@ -42,21 +41,6 @@ def test_a_bar_shows_a_files_name_as_it_is(name):
     with show_bytes(Console(file=shown, width=100)) as move:
         move(f"upload {name}", 5, 10)
     assert f"upload {name} " in shown.getvalue()
-
-
-def test_a_bar_ends_at_100_unless_it_is_broken_off():
-    shown = io.StringIO()
-    console = Console(file=shown, force_terminal=True, width=100)
-    with show_share(console, "measure") as move:
-        move(0.5, "CPU")
-    assert shown.getvalue().rindex("100%") > shown.getvalue().index("measure CPU")
-    shown.seek(0)
-    shown.truncate()
-    with contextlib.suppress(KeyboardInterrupt), show_share(console, "measure") as move:
-        move(0.25)
-        raise KeyboardInterrupt
-    assert "25%" in shown.getvalue()
-    assert "100%" not in shown.getvalue()
 
 
 @pytest.mark.parametrize(

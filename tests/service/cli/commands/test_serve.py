@@ -251,11 +251,7 @@ def test_a_path_that_cannot_be_the_sockets_is_refused_and_what_lies_there_stays(
         ({"LOG_LEVEL": "loud"}, "WAVETRIM_LOG_LEVEL is 'loud'"),
         ({"PORT": "100000"}, "WAVETRIM_PORT is '100000'"),
         ({"MAX_MATRIX_BYTES": "0"}, "WAVETRIM_MAX_MATRIX_BYTES is '0'"),
-        ({"MAX_STORAGE_BYTES": "-1"}, "WAVETRIM_MAX_STORAGE_BYTES is '-1'"),
-        ({"MAX_QUEUED_JOBS": "0"}, "WAVETRIM_MAX_QUEUED_JOBS is '0'"),
         ({"CPU_THREADS": "4097"}, "WAVETRIM_CPU_THREADS is '4097'"),
-        ({"JOB_TIMEOUT_SECONDS": "0"}, "WAVETRIM_JOB_TIMEOUT_SECONDS is '0'"),
-        ({"DRAIN_SECONDS": "-1"}, "WAVETRIM_DRAIN_SECONDS is '-1'"),
     ],
 )
 def test_settings_that_cannot_be_served_by_are_refused_by_name(tmp_path, variables, message):
