@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from tests.limit import allow
 from wavetrim.native.library import FLAGS
 
 
@@ -39,7 +40,7 @@ def run_sanitized(sanitizer, folder, *arguments):
         env=os.environ | {"LD_LIBRARY_PATH": str(folder)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=allow(120),
         check=False,
     )
     if "unexpected memory mapping" in done.stderr:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.environment import ROOT
+from tests.limit import allow
 from tests.native.c_library import compile_c
 
 FOLDER = Path(__file__).parent
@@ -22,7 +23,7 @@ def run_check(name, folder, *arguments):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=allow(120),
     )
     assert done.returncode == 0, done.stderr
 
