@@ -13,7 +13,7 @@ ROOM_LINES = {
     "page": 5_230,
     "scheduler": 10_596,
     "service": 26_178,
-    "tests": 37_213,
+    "tests": 37_210,
     "wavetrim": 245,
 }
 
