@@ -225,12 +225,12 @@ class RunningServer:
                 return job
             assert time.monotonic() - began < allow(seconds), job
 
-    def list_all(self, what, limit=200):
-        """All "matrices" or "jobs", by pages of at most this number."""
+    def list_all(self, what, limit=200, client=None):
+        """All "matrices" or "jobs" of a client, by pages of at most this number."""
         found = []
         query = {"limit": limit}
         while True:
-            page = self.client.get(f"/v1/{what}", params=query).json()
+            page = (client or self.client).get(f"/v1/{what}", params=query).json()
             assert len(page[what]) <= limit
             found += page[what]
             if page["next_cursor"] is None:

@@ -234,6 +234,17 @@ def test_a_node_that_hangs_is_given_up_after_its_deadline(cluster, server, clien
     wait_for_nodes(server, NODES)
 
 
+def test_nodes_compute_on_after_a_product_was_cancelled(server, client):
+    a = client.put(make_matrix(ROWS, 1000, "int64", seed=1))
+    b = client.put(make_matrix(1000, 1000, "int64", seed=2))
+    job = client.submit(a, b)
+    wait_until(lambda: job.status().progress > 0)
+    job.cancel()
+    wait_until(lambda: job.status().state == "cancelled")
+    again = client.submit(a, b)
+    assert np.array_equal(again.result(), multiply_exactly(client.get(a), client.get(b)))
+
+
 @contextmanager
 def computing(client):
     """A product that was planned just now and takes a second: right, whatever the block does."""

@@ -1,9 +1,13 @@
-"""`wavetrim node`: what keeps a machine from becoming a node, told before Ray is started."""
+"""`wavetrim node`: what keeps a machine from becoming a node, told before Ray is started.
+
+The variables of a node's engine mean what they mean to a service.
+"""
 
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.local_cluster import ENVIRONMENT
 from tests.command import run_command, start_command
 from wavetrim.scheduler.cluster.start import (
     LEAST_STORE_BYTES,
@@ -14,6 +18,7 @@ from wavetrim.scheduler.cluster.start import (
     make_command,
     make_environment,
 )
+from wavetrim.scheduler.engine.process import EngineOptions
 
 
 def test_there_is_no_node_without_a_token(tmp_path, monkeypatch):
@@ -48,6 +53,24 @@ def test_the_head_has_no_engine_and_no_dashboard():
     assert (found["A"], found["PYTHONPATH"]) == ("b", "/code")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "limit"),
+    [
+        ("GPU_MEMORY_BYTES", "4 apples", "it must be a size in bytes, such as 4GiB"),
+        ("CPU_THREADS", "two", "it must be a valid integer"),
+        ("STALL_SECONDS", "-1", "it must be a number of seconds greater than 0"),
+        ("DEVICES", "first", "pattern"),
+    ],
+)
+def test_a_bad_option_is_refused_before_ray_is_started(tmp_path, name, text, limit):
+    done = run_command(
+        "node", "--head", folder=tmp_path, RAY_AUTH_TOKEN="x" * 32, **{f"WAVETRIM_{name}": text}
+    )
+    assert done.returncode == 2
+    assert f"WAVETRIM_{name}" in done.stderr
+    assert limit in done.stderr
+
+
 @pytest.mark.parametrize("command", [("node", "--head"), ("serve",)])
 def test_the_commands_say_that_the_token_is_missing(tmp_path, command):
     done = run_command(*command, folder=tmp_path, HOME=str(tmp_path), WAVETRIM_RAY_ADDRESS="a:1")
@@ -80,6 +103,26 @@ def test_a_service_asks_for_an_address_with_a_port_that_exists(tmp_path):
     done = run_command("serve", folder=tmp_path, WAVETRIM_RAY_ADDRESS="127.0.0.1:99999")
     assert done.returncode == 2
     assert "WAVETRIM_RAY_ADDRESS: it is '127.0.0.1:99999'; it must be HOST:PORT" in done.stderr
+
+
+def test_every_option_is_read(tmp_path, monkeypatch):
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    from wavetrim.scheduler.cluster.node import read_options  # Ray reads these
+
+    options = read_options(
+        {
+            "WAVETRIM_KERNEL_CACHE_DIR": str(tmp_path / "kernels"),
+            "WAVETRIM_PROFILE_DIR": str(tmp_path / "profiles"),
+            "WAVETRIM_DEVICES": "0,2",
+            "WAVETRIM_CPU_THREADS": "3",
+            "WAVETRIM_GPU_MEMORY_BYTES": "2048",
+            "WAVETRIM_STALL_SECONDS": "9",
+        }
+    )
+    assert options == EngineOptions(
+        tmp_path / "kernels", tmp_path / "profiles", "0,2", 3, 2048, 9.0
+    )
 
 
 @pytest.mark.slow

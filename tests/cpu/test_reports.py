@@ -1,8 +1,8 @@
-"""A product reports rows that are done and rows that are final, and can be cancelled."""
+"""A product reports rows that are done and final, in every caller, and can be cancelled."""
 
 import threading
 import time
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from tests.matrices import draw_operands
 from wavetrim.cpu.errors import ProductCancelled
 from wavetrim.cpu.gemm import CpuPool
-
-OpenPool = Callable[[int], CpuPool]
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +83,30 @@ def test_final_rows_are_not_written_again(pools, shape, dtype, beta, threads):
     assert np.array_equal(c, expected)
     assert counts == sorted(counts)
     assert counts[-1:] in ([], [m])  # none where K is cut
+
+
+def test_several_callers_share_a_pool(open_pool):
+    rng = np.random.default_rng(1)
+    start = threading.Barrier(5)
+
+    def call_often(index):
+        start.wait()
+        for turn in range(12):
+            m, n, k = 40 * index + 7, 300 + turn, 1 + 900 // (index + 1)
+            a = rng.integers(-3, 4, (m, k)).astype(np.float32)
+            b = np.ones((k, n), np.float32)
+            c = np.full((m, n), np.nan, np.float32)
+            told: list[float] = []
+            stops = index == 3 and turn % 3 == 2
+            try:
+                pool.multiply(
+                    a, b, c, progress=told.append if index % 2 else None,
+                    cancelled=(lambda: bool(told)) if stops else None,  # noqa: B023
+                )  # fmt: skip
+            except ProductCancelled:
+                assert stops
+            else:
+                assert np.array_equal(c, np.repeat(a.sum(1, keepdims=True), n, 1))
+
+    with open_pool(3) as pool, ThreadPoolExecutor(5) as callers:
+        list(callers.map(call_often, range(5)))

@@ -14,7 +14,6 @@ import yaml
 from deploy.runner import USER, run
 from tests.command import run_command
 from tests.deploy.cut_crd import RAYCLUSTER
-from tests.deploy.page import list_blocks
 from tests.deploy.test_deploy import longest_stop_seconds, read_project
 from tests.environment import ROOT
 from wavetrim.service.settings import Settings
@@ -26,8 +25,20 @@ OVERLAYS = sorted(path.name for path in (FOLDER / "overlays").iterdir())
 VERSIONS = ("1.30", "1.37")
 """Versions of Kubernetes whose schemas are checked: an old one, and the newest known."""
 
+PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+
 LEAST_KUBECTL = 21
 """The kustomize of kubectl 1.21 is the first that knows the fields of the overlays."""
+
+
+def list_blocks(title, mark=""):
+    """The shell blocks that stand below a heading and have this mark."""
+    section = re.split(rf"^#+ {title}\n", PAGE, flags=re.MULTILINE)[1]
+    section = re.split(r"^#+ [A-Z]", section, flags=re.MULTILINE)[0]
+    blocks = re.findall(r"^```sh ?(\w*)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    found = [text for its_mark, text in blocks if its_mark == mark]
+    assert found, f"{title} has no block `sh {mark}`"
+    return found
 
 
 def find_renderer():

@@ -14,7 +14,7 @@ import pytest
 
 from docs.session import find_exchanges
 from tests.environment import ROOT, SHARED_SETTINGS
-from tests.stage import check_shell, check_wavetrim
+from tests.stage import check_shell
 from wavetrim.service.api.products.leased_matmul import LeasedProduct
 
 MARKS = ("gpu", "cluster", "install")
@@ -82,12 +82,3 @@ def test_blocks_that_run_elsewhere_are_valid_commands(page):
     for block in BLOCKS[page]:
         assert block.language == "sh"
         check_shell(block.text)
-
-
-def test_a_block_that_fails_is_found(stage):
-    with pytest.raises(AssertionError, match="No such matrix"):
-        stage.run_shell("wavetrim download none\n")
-    with pytest.raises(AssertionError, match="No such option"):
-        check_wavetrim(["plan", "--nothing"])
-    with pytest.raises(AssertionError, match="No such command"):
-        check_wavetrim(["plot"])

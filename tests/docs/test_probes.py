@@ -1,13 +1,9 @@
 """docs/teaching.md lists the kept probes, and what one learns from them."""
 
-import re
-import shutil
-
 import pytest
 
 from docs.report_pages import KEPT, PAGE, RunError, fill_lessons, publish_runs
 from tests.lab.probe_reports import read_banks
-from wavetrim.lab.probes.catalog import PROBES
 from wavetrim.lab.reports.report import write_report
 
 EMPTY = "before\n<!-- probed -->\n<!-- /probed -->\nafter\n"
@@ -21,27 +17,6 @@ def test_the_page_has_the_lessons_of_the_probes_that_are_kept():
     page = PAGE.read_text(encoding="utf-8")
     assert fill_lessons(page, KEPT) == page
     assert "No run is kept here yet." in fill_lessons(EMPTY, KEPT / "none")
-
-
-def test_a_later_run_replaces_all_plots(tmp_path):
-    kept = tmp_path / "h200"
-    shutil.copytree(WRITTEN, kept)
-    (kept / "waves-shared.png").rename(kept / "waves-old.png")
-    page = kept / "waves.md"
-    page.write_text(page.read_text("utf-8").replace("waves-shared.png", "waves-old.png"), "utf-8")
-    publish_runs(WRITTEN, tmp_path)
-    assert {file.name for file in kept.iterdir()} == {file.name for file in WRITTEN.iterdir()}
-
-
-def test_published_probes_are_complete_and_listed(tmp_path):
-    docs = tmp_path / "docs"
-    publish_runs(WRITTEN, docs / "probed")
-    page = fill_lessons(EMPTY, docs / "probed")
-    links = re.findall(r"\]\(([^)]+)\)", page)
-    kept = docs / "probed" / "h200"
-    assert {(docs / link).resolve() for link in links} == set(kept.glob("*.md"))
-    named = re.findall(r"^\| \[([a-z-]+)\]", page, re.MULTILINE)
-    assert named == [probe.name for probe in PROBES]
 
 
 def test_a_probe_with_wrong_results_is_not_published(tmp_path):

@@ -1,4 +1,4 @@
-"""What all fuzzers raise, and how those of a service are started."""
+"""What all fuzzers raise, and how they are started."""
 
 import argparse
 import sys
@@ -13,8 +13,8 @@ def run_fuzzer(description, fuzz, **options):
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=1)
-    for name, words in options.items():
-        parser.add_argument(f"--{name}", type=int, help=words)
+    for name, how in options.items():
+        parser.add_argument(f"--{name}", **how)
     try:
         fuzz(**vars(parser.parse_args()))
     except Fault as fault:

@@ -226,7 +226,8 @@ def fuzz(seconds, seed, case):
 
 
 def main():
-    return run_fuzzer(__doc__, fuzz, case="only the connection of this number")
+    case = {"type": int, "help": "only the connection of this number"}
+    return run_fuzzer(__doc__, fuzz, case=case)
 
 
 if __name__ == "__main__":

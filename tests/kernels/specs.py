@@ -1,11 +1,13 @@
-"""Kernels for tests: those of this machine's GPU, or of Hopper where there is none."""
+"""Kernels of this machine's GPU, or of Hopper where there is none, and products by them."""
 
 import numpy as np
 import pytest
 
+from tests.rates import find_cut
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.gemm.dispatch import multiply_on_device
+from wavetrim.kernels.pipeline.host_product import HostProduct
 
 _HOPPER = (9, 0)
 _CAPABILITY = next((device.compute_capability for device in list_devices()), _HOPPER)
@@ -30,3 +32,9 @@ def multiply(spec, a, b, cache_dir, **options):
     operands = cupy.asarray(a), cupy.asarray(b), c
     multiply_on_device(spec, *operands, cache_dir=cache_dir, **options)
     return cupy.asnumpy(c)
+
+
+def compute(pipeline, spec, a, b, c, cut=None, **how):
+    """C ← αA·B + βC, by default cut for an H200; `how` has other fields of a `HostProduct`."""
+    product = HostProduct(spec, a, b, c, **how)
+    return pipeline.multiply(product, find_cut(c, a) if cut is None else cut)

@@ -1,18 +1,12 @@
 import pytest
 
 from tests.kernels.specs import name_spec
-from tests.matrices import FLOATS
 from tests.processes import expect_output
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.errors import UnknownKernel
 from wavetrim.kernels.gemm.launch import make_persistent
 
 COMPILED = [spec for spec in list_kernels() if spec.source]
-
-
-def test_every_type_has_a_library_kernel_to_fall_back_on():
-    for dtype in FLOATS:
-        assert find_kernel("cublas", dtype).accuracy == "library"
 
 
 @pytest.mark.parametrize(

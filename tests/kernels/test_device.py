@@ -1,10 +1,12 @@
+"""The GPUs of a machine, and the driver's readings of them."""
+
 import dataclasses
 
 import pytest
 
-from tests.processes import expect_output
 from wavetrim.kernels.device import DeviceInfo, find_device, list_devices, name_arch
 from wavetrim.kernels.errors import DeviceUnavailable
+from wavetrim.kernels.nvml import GpuReading, open_readings
 
 
 @pytest.mark.parametrize(
@@ -13,15 +15,6 @@ from wavetrim.kernels.errors import DeviceUnavailable
 )
 def test_arch_is_the_compilers_name_of_the_compute_capability(compute_capability, arch):
     assert name_arch(compute_capability) == arch
-
-
-def test_devices_are_listed_without_an_error_on_every_machine():
-    assert all(isinstance(device, DeviceInfo) for device in list_devices())
-
-
-def test_hidden_devices_are_not_listed():
-    program = "from wavetrim.kernels.device import list_devices; print(len(list_devices()))"
-    expect_output(program, prints="0\n", CUDA_VISIBLE_DEVICES="")
 
 
 def test_a_device_that_is_not_there_is_refused_by_its_number():
@@ -44,3 +37,28 @@ def test_a_device_has_what_the_planner_and_the_compiler_need():
     assert device.runtime_version[0].isdigit()
     assert device.arch == name_arch(device.compute_capability)
     assert dataclasses.replace(device) == find_device(0)
+
+
+def test_without_a_gpu_or_a_driver_nothing_is_read():
+    assert open_readings([]) is None
+    gone = DeviceInfo(0, "none", f"GPU-{'0' * 36}", (9, 0), 1, 1, 1, 1, "1", "1")
+    assert open_readings([gone]) is None
+
+
+def test_readings_that_a_driver_lacks_are_left_out():
+    reading = GpuReading(0, 2**30, 1980, None, None, 75.5)
+    told = {"index": 0, "memory_used_bytes": 2**30, "clock_mhz": 1980, "power_watts": 75.5}
+    assert reading.as_dict() == told
+
+
+@pytest.mark.gpu
+def test_each_gpu_has_readings_of_memory_clocks_and_power():
+    devices = list_devices()
+    read = open_readings(devices)
+    for info, reading in zip(devices, read(), strict=True):
+        assert reading.index == info.index
+        assert 0 < reading.memory_used_bytes <= info.memory_bytes * 1.1
+        assert 0 < reading.clock_mhz <= info.clock_mhz
+        assert 0 < reading.memory_clock_mhz <= info.memory_clock_mhz
+        assert 0 < reading.temperature_celsius < 120
+        assert 1 < reading.power_watts < 2000

@@ -1,18 +1,12 @@
-"""C for tests: libraries that stand in for a driver, and programs under sanitizers."""
+"""C for tests: a library that stands in for a driver, and programs under sanitizers."""
 
 import os
 import subprocess
 
 import pytest
 
+from tests.limit import allow
 from wavetrim.native.library import FLAGS
-
-
-def build_library(source):
-    """A shared library beside its source."""
-    library = source.with_suffix(".so")
-    compile_c(library, source, "-Wall", "-Werror", "-O1", "-shared", "-fPIC")
-    return library
 
 
 def compile_c(target, *arguments):
@@ -46,7 +40,7 @@ def run_sanitized(sanitizer, folder, *arguments):
         env=os.environ | {"LD_LIBRARY_PATH": str(folder)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=allow(120),
         check=False,
     )
     if "unexpected memory mapping" in done.stderr:

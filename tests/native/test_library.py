@@ -9,7 +9,6 @@ from wavetrim.native import library, tuned
 from wavetrim.native.errors import CompilationFailed
 from wavetrim.native.library import (
     SHARED_HEADERS,
-    Library,
     compile_library,
     load_library,
     name_library,
@@ -34,22 +33,16 @@ def test_an_odd_name_of_the_compiler_is_refused(tmp_path, monkeypatch, named, to
         compile_library(HOST_LIBRARY, tmp_path)
 
 
-def test_a_changed_shared_header_changes_the_librarys_name(tmp_path, monkeypatch):
+def test_a_changed_shared_header_or_tuned_number_changes_the_librarys_name(tmp_path, monkeypatch):
     assert {*SHARED_HEADERS} == {*Path(library.__file__).parent.glob("*.h")}
     find_name = name_library.__wrapped__  # its result is cached
     before, changed = find_name(HOST_LIBRARY), tmp_path / "waiting.h"
     changed.write_text("// another\n")
-    monkeypatch.setattr(library, "SHARED_HEADERS", (changed,))
-    assert find_name(HOST_LIBRARY) != before
-
-
-def test_a_changed_tuned_number_changes_the_librarys_name(monkeypatch):
-    example = Library("example", Path(tuned.__file__).parent, (), (), otherwise="")
-    name = name_library(example)
+    with monkeypatch.context() as patch:
+        patch.setattr(library, "SHARED_HEADERS", (changed,))
+        assert find_name(HOST_LIBRARY) != before
     pauses = f"-DPAUSES={tuned.PAUSES}"
     assert pauses in library.FLAGS
     others = (flag.replace(pauses, pauses + "1") for flag in library.FLAGS)
     monkeypatch.setattr(library, "FLAGS", tuple(others))
-    name_library.cache_clear()
-    assert name_library(example) != name
-    name_library.cache_clear()
+    assert find_name(HOST_LIBRARY) != before

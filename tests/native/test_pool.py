@@ -2,12 +2,12 @@
 
 import os
 import threading
-import time
 import warnings
 from pathlib import Path
 
 import pytest
 
+from tests.processes import wait_until
 from wavetrim.cpu.library import CPU_LIBRARY
 from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
@@ -26,10 +26,7 @@ def count_threads():
 
 def await_threads(count):
     """Wait for a number of threads: joined ones are still listed for a moment."""
-    until = time.monotonic() + 10
-    while count_threads() != count and time.monotonic() < until:
-        time.sleep(0.001)
-    assert count_threads() == count
+    wait_until(lambda: count_threads() == count, 10)
 
 
 def test_closing_a_pool_ends_its_threads_and_may_be_repeated(pool):

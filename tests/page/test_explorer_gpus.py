@@ -126,18 +126,8 @@ def test_timeline_and_trace_show_each_gpu(page, shared_server, saved):
         if one["name"] == "process_name"
     }
     assert list(processes.values()) == ["GPU 0", "GPU 1", "CPU"]
-    spans = [one for one in events if one["ph"] == "X"]
-    last = {
-        processes[pid]: max(one["ts"] + one["dur"] for one in spans if one["pid"] == pid)
-        for pid in processes
-    }
-    assert max(last.values()) == pytest.approx(1e6 * read_shown(page)["seconds"])
-    (first, second) = read_devices(page)[:2]
-    kernels = [one["name"] for one in spans if one["cat"] == "kernel" and one["pid"] == 2]
-    rows = int(first[1].replace(",", ""))
-    assert kernels[0].startswith(f"kernel, rows {rows:,} to ")
-    end = rows + int(second[1].replace(",", "")) - 1
-    assert f" to {end:,}, " in kernels[-1]
+    ends = [one["ts"] + one["dur"] for one in events if one["ph"] == "X"]
+    assert max(ends) == pytest.approx(1e6 * read_shown(page)["seconds"])
 
 
 def test_a_schedule_of_very_many_steps_on_eight_gpus_is_drawn(page, shared_server):

@@ -15,6 +15,7 @@ from wavetrim.service.page.site import DOCS_POLICY, EXPLORER_POLICY
 VENDOR = (SOURCE / "vendor", Path(__file__).parent / "vendor")
 
 
+@pytest.mark.slow
 def test_the_pages_tables_equal_pythons():
     for folder, texts in ((SOURCE, render_tables()), (LADDER, render_ladder())):
         for name, text in texts.items():

@@ -13,20 +13,18 @@ from wavetrim.kernels.compile import KERNEL_SOURCES
 
 
 def list_rungs():
+    """Each kernel and type, with its measured rows."""
     (results,) = [one for one in read_kernel_results(RESULTS) if one.gpu == "h200"]
-    yield from sorted({(row.kernel, row.dtype) for row in results.rows})
-
-
-def read_rows(kernel, dtype):
-    (results,) = [one for one in read_kernel_results(RESULTS) if one.gpu == "h200"]
-    return [row for row in results.rows if (row.kernel, row.dtype) == (kernel, dtype)]
+    rungs = {}
+    for row in results.rows:
+        rungs.setdefault((row.kernel, row.dtype), []).append(row)
+    return rungs.items()
 
 
 def test_every_kernel_is_shown_with_its_source_and_rates(page, shared_server):
     show(page, f"{shared_server.url}/#view=ladder")
-    for kernel, dtype in list_rungs():
+    for (kernel, dtype), rows in list_rungs():
         show(page, f"{shared_server.url}/#view=ladder&rung={kernel}.{dtype}")
-        rows = read_rows(kernel, dtype)
         shapes = {(row.m, row.n, row.k) for row in rows}
         titles = page.run("[...document.querySelectorAll('#rung circle[r=\"5\"] title')]"
                           ".map((one) => one.textContent)")  # fmt: skip

@@ -96,6 +96,9 @@ FILES = [
     (describe(descr="'constructor'"), "has elements of constructor. The service takes"),
     (describe(descr="None"), "has elements of no number. The service takes"),
     (describe(descr="'>f8'"), "has elements of float64. The service takes"),
+    (b"1 2 3", "is not a .npy file: it looks like text"),
+    (describe()[:8], "is not a .npy file"),
+    (describe()[:-1], "has 199 bytes; its header announces 200"),
 ]
 
 

@@ -2,8 +2,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.kernels.specs import SPECS, multiply, name_spec
 from tests.matrices import assert_product, make_matrix
@@ -11,7 +9,8 @@ from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.dispatch import multiply_on_device
-from wavetrim.kernels.gemm.tails import FIX_UP_STEPS, divide_tiles
+
+pytestmark = pytest.mark.gpu
 
 with_bulk = partial(
     pytest.mark.parametrize,
@@ -19,7 +18,6 @@ with_bulk = partial(
     [spec for spec in SPECS if spec.name == "bulk"],
     ids=name_spec,
 )
-sizes = partial(st.integers, 1)
 
 
 def check_product(spec, shape, cache_dir, sms):
@@ -32,30 +30,6 @@ def check_product(spec, shape, cache_dir, sms):
     np.testing.assert_array_equal(second, first)
 
 
-@given(tiles=sizes(10_000), steps_k=sizes(5000), sms=sizes(200))
-def test_a_division_takes_no_longer_than_whole_tiles_and_no_shorter_than_even_shares(
-    tiles, steps_k, sms
-):
-    division = divide_tiles(tiles, steps_k, sms)
-    assert tiles * steps_k / sms <= division.steps <= -(-tiles // sms) * steps_k
-    assert 1 <= division.blocks <= min(sms, tiles * steps_k)
-
-
-@given(tiles=sizes(10_000), steps_k=sizes(5000), sms=sizes(200))
-def test_only_the_tiles_of_a_partly_filled_wave_are_shared(tiles, steps_k, sms):
-    division = divide_tiles(tiles, steps_k, sms)
-    assert division.shared_tiles in (0, tiles % sms)
-    if division.shared_tiles and tiles > sms:
-        assert division.blocks == sms
-
-
-def test_a_tail_is_split_where_that_is_worth_its_cost():
-    assert divide_tiles(512, 256, 132).shared_tiles == 512 % 132  # 4096³ on an H200
-    assert divide_tiles(512, FIX_UP_STEPS, 132).shared_tiles == 0  # a short K
-    assert divide_tiles(264, 256, 132).shared_tiles == 0  # full waves
-
-
-@pytest.mark.gpu
 @with_bulk()
 @pytest.mark.parametrize("sms", [1, 2, 7, 31, 100, 132])
 def test_any_number_of_multiprocessors_computes_the_whole_product(spec, sms, kernel_cache):
@@ -64,7 +38,6 @@ def test_any_number_of_multiprocessors_computes_the_whole_product(spec, sms, ker
         check_product(spec, shape, kernel_cache, sms)
 
 
-@pytest.mark.gpu
 @with_bulk()
 @pytest.mark.timeout(60)
 def test_a_tail_of_fewer_steps_than_multiprocessors_is_split(spec, kernel_cache):
@@ -73,7 +46,6 @@ def test_a_tail_of_fewer_steps_than_multiprocessors_is_split(spec, kernel_cache)
         check_product(spec, (rows, spec.tile.n, 16 * spec.tile.k), kernel_cache, sms)
 
 
-@pytest.mark.gpu
 def test_limits_of_multiprocessors_that_cannot_be_kept_are_refused(kernel_cache):
     import cupy
 

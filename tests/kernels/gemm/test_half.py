@@ -1,24 +1,18 @@
 """The 16-bit tensor kernel in both types: clusters, waves, ragged tiles and errors."""
 
-import re
 from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.environment import MEASURED_ARCHITECTURE
-from tests.kernels.machine_code import disassemble
 from tests.kernels.specs import multiply, needs
 from tests.matrices import assert_product, make_matrix
 from wavetrim.kernels.catalog import find_kernel, list_kernels
-from wavetrim.kernels.compile import compile_kernel
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.gemm.dispatch import multiply_on_device
-from wavetrim.kernels.gemm.half import count_blocks
 
 TENSOR = find_kernel("tensor", "float16")
+pytestmark = pytest.mark.gpu
 needs_tensor = needs(TENSOR)
 SPECS = [
     spec for dtype in ("float16", "bfloat16") for spec in list_kernels(dtype=dtype) if spec.source
@@ -28,30 +22,6 @@ with_specs = partial(
 )
 
 
-@with_specs()
-@given(tiles=st.integers(1, 100_000), sms=st.integers(2, 200))
-def test_blocks_are_the_fewest_whole_clusters_that_need_no_more_waves(spec, tiles, sms):
-    cluster, blocks = spec.sms_quantum, count_blocks(spec, tiles, sms)
-    most = sms - sms % cluster
-    assert 0 < blocks <= most
-    assert blocks % cluster == 0
-    assert -(-tiles // blocks) == -(-tiles // most)
-    if blocks > cluster:
-        assert -(-tiles // (blocks - cluster)) > -(-tiles // most)
-
-
-@pytest.mark.slow
-@with_specs()
-def test_warpgroups_multiply_both_types_and_wait_once_a_stage(spec, kernel_cache):
-    shown = {"float16": ".F32", "bfloat16": ".F32.BF16"}[spec.dtype]
-    text = disassemble(compile_kernel(spec, MEASURED_ARCHITECTURE, kernel_cache).path)
-    assert "SETMAXREG" in text
-    products = re.findall(rf"HGMMA\.64x{spec.tile.n}x16{re.escape(shown)} .*", text)
-    closing = [product for product in products if "gsb0" in product]
-    assert len(products) == spec.tile.k // 16 * len(closing) > 0, "it waits within a stage"
-
-
-@pytest.mark.gpu
 @needs_tensor
 @with_specs()
 def test_any_number_of_multiprocessors_gives_the_same_bits(spec, kernel_cache):
@@ -69,7 +39,6 @@ def test_any_number_of_multiprocessors_gives_the_same_bits(spec, kernel_cache):
             np.testing.assert_array_equal(product, products[0])
 
 
-@pytest.mark.gpu
 @needs_tensor
 @with_specs()
 @pytest.mark.parametrize("k", [100, 4096, 65_536])
@@ -85,7 +54,6 @@ def test_errors_are_those_of_cublas(spec, k, kernel_cache):
     assert np.sqrt((ours**2).mean()) <= 1.1 * np.sqrt((theirs**2).mean())
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize("k", [600, 4096])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_cublas_sums_in_float32(dtype, k, kernel_cache):
@@ -106,7 +74,6 @@ def test_cublas_sums_in_float32(dtype, k, kernel_cache):
         cupy.matmul(half, half)
 
 
-@pytest.mark.gpu
 @needs_tensor
 @with_specs()
 def test_sums_that_the_type_cannot_hold_are_infinite(spec, kernel_cache):
@@ -123,7 +90,6 @@ def test_sums_that_the_type_cannot_hold_are_infinite(spec, kernel_cache):
     assert (product[:, 45:] == -np.inf).all()
 
 
-@pytest.mark.gpu
 @needs_tensor
 @pytest.mark.parametrize("tile", [str(spec.tile) for spec in SPECS if spec.dtype == "bfloat16"])
 def test_bfloat16_has_the_range_of_float32(tile, kernel_cache):

@@ -5,8 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from tests.kernels.products import compute
-from tests.kernels.specs import multiply, needs
+from tests.kernels.specs import compute, multiply, needs
 from tests.matrices import assert_product, make_matrix, make_output
 from tests.rates import RATES, plan_steps
 from wavetrim.kernels.catalog import find_kernel, list_kernels
@@ -17,7 +16,7 @@ from wavetrim.kernels.schedule.panels import PanelProblem
 from wavetrim.kernels.spec import LEAST_TERMS_K
 
 TENSOR = find_kernel("tensor", "float32")
-needs_tensor = needs(TENSOR)
+pytestmark = [pytest.mark.gpu, needs(TENSOR)]
 CUBLAS = find_kernel("cublas", "float32")
 HOLDABLE_FLOAT64 = [
     spec for spec in list_kernels(dtype="float64") if spec.name == "tensor" and spec.can_limit_sms
@@ -45,8 +44,6 @@ def find_errors(product, a, b):
     return abs(product - wide_a @ wide_b) / (abs(wide_a) @ abs(wide_b))
 
 
-@pytest.mark.gpu
-@needs_tensor
 @pytest.mark.parametrize("kind", ["uniform", "normal", "lognormal", "wide"])
 @pytest.mark.parametrize("k", [32, 100, 128, 160, 256, 512, 800, 1000, 2048, 8192, 65536])
 def test_errors_are_no_larger_than_those_of_cublas(kind, k, kernel_cache):
@@ -63,8 +60,6 @@ def test_errors_are_no_larger_than_those_of_cublas(kind, k, kernel_cache):
     assert ours.max() <= theirs.max(), summary
 
 
-@pytest.mark.gpu
-@needs_tensor
 def test_without_memory_for_its_terms_a_product_is_refused(kernel_cache):
     import cupy
 
@@ -89,14 +84,10 @@ def is_left_to_the_strict_kernel(a, b, cache_dir):
     return np.array_equal(ours, strict, equal_nan=True)
 
 
-@pytest.mark.gpu
-@needs_tensor
 def test_a_plain_product_is_not_left_to_the_strict_kernel(kernel_cache):
     assert not is_left_to_the_strict_kernel(*draw("normal", 300, 300, 300), kernel_cache)
 
 
-@pytest.mark.gpu
-@needs_tensor
 @pytest.mark.parametrize("operand", [0, 1])
 @pytest.mark.parametrize(
     "value", [np.inf, -np.inf, np.nan, 3.4e38, 2.0**-104, 1e-40, -1e-45], ids=str
@@ -115,8 +106,6 @@ def test_elements_beyond_bfloat16_are_left_to_the_strict_kernel(operand, value, 
     assert np.isfinite(product).sum() >= product.size - touched.size
 
 
-@pytest.mark.gpu
-@needs_tensor
 @pytest.mark.parametrize("scales", [(2.0**70, 2.0**54), (2.0**-60, 2.0**-50), (0.0, 1.0)])
 def test_sums_that_overflow_or_vanish_are_left_to_the_strict_kernel(scales, kernel_cache):
     a, b = draw("normal", 200, 200, 300)
@@ -124,8 +113,6 @@ def test_sums_that_overflow_or_vanish_are_left_to_the_strict_kernel(scales, kern
     assert is_left_to_the_strict_kernel(a, b, kernel_cache)
 
 
-@pytest.mark.gpu
-@needs_tensor
 @pytest.mark.parametrize("k", [1, 31, LEAST_TERMS_K - 1])
 def test_elements_of_few_products_are_rounded_once(k, kernel_cache):
     a, b = draw("wide", 201, 300, k)
@@ -135,8 +122,6 @@ def test_elements_of_few_products_are_rounded_once(k, kernel_cache):
     assert (error <= 2.0**-24 * abs(expected) + k * 2.0**-50 * scale).all()
 
 
-@pytest.mark.gpu
-@needs_tensor
 @pytest.mark.parametrize("sms", [1, 3, 64, None])
 @pytest.mark.parametrize("k", [100, 128, 700])
 def test_a_held_product_has_the_same_bits(sms, k, kernel_cache):
@@ -149,8 +134,6 @@ def test_a_held_product_has_the_same_bits(sms, k, kernel_cache):
         np.testing.assert_array_equal(limited, alone)
 
 
-@pytest.mark.gpu
-@needs_tensor
 @pytest.mark.parametrize("sms", [1, 5, 132])
 @pytest.mark.parametrize("spec", HOLDABLE_FLOAT64, ids=lambda spec: spec.label)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (333, 1021, 257), (1000, 776, 512)], ids=str)
@@ -162,8 +145,6 @@ def test_a_held_float64_product_is_right(shape, spec, sms, kernel_cache):
     assert_product(limited, a, b)
 
 
-@pytest.mark.gpu
-@needs_tensor
 def test_a_verdict_holds_for_one_product_only(kernel_cache):
     a, b = draw("normal", 300, 300, 300)
     spoiled = a.copy()
@@ -173,8 +154,6 @@ def test_a_verdict_holds_for_one_product_only(kernel_cache):
     np.testing.assert_array_equal(multiply(TENSOR, a, b, kernel_cache), first)
 
 
-@pytest.mark.gpu
-@needs_tensor
 @pytest.mark.parametrize("seed", range(3))
 def test_products_on_different_streams_do_not_disturb_each_other(seed, kernel_cache):
     import cupy
@@ -194,8 +173,6 @@ def test_products_on_different_streams_do_not_disturb_each_other(seed, kernel_ca
         np.testing.assert_array_equal(cupy.asnumpy(arrays[2]), expected)
 
 
-@pytest.mark.gpu
-@needs_tensor
 def test_the_pipeline_streams_a_product_through_the_tensor_kernel(open_pipeline):
 
     a, b = make_matrix(1100, 1000, "float32", 1), make_matrix(1000, 900, "float32", 2)
@@ -208,8 +185,6 @@ def test_the_pipeline_streams_a_product_through_the_tensor_kernel(open_pipeline)
             assert_product(c, a, b, before, beta=beta)
 
 
-@pytest.mark.gpu
-@needs_tensor
 @pytest.mark.parametrize("row", [0, 1500])
 @pytest.mark.parametrize(
     ("shape", "stretch", "steps_of_b"), [((4000, 300, 2000), 10.0, 1), ((2000, 4100, 2000), 1.0, 6)]

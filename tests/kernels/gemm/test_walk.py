@@ -28,16 +28,14 @@ def draw_cases():
         yield Case(tiles, tiles % sms, steps_k, sms)
 
 
-@pytest.fixture(scope="module")
-def walks(tmp_path_factory):
-    program = tmp_path_factory.mktemp("walk") / "walk"
+def run_walks(program):
+    """What each worker does, by the kernel's source, for each case."""
     source, include = Path(__file__).with_name("walk_driver.cpp"), ROOT / "kernels" / "cuda"
     subprocess.run(["c++", "-std=c++17", f"-I{include}", "-o", program, source], check=True)
     cases = list(draw_cases())
     lines = "".join(" ".join(map(str, case)) + "\n" for case in cases)
     answer = subprocess.run([program], input=lines, capture_output=True, text=True, check=True)
-    blocks = answer.stdout.split("\n\n")
-    return [(case, read_items(block)) for case, block in zip(cases, blocks, strict=False)]
+    return zip(cases, answer.stdout.split("\n\n"), strict=False)
 
 
 def read_items(text):
@@ -45,40 +43,23 @@ def read_items(text):
     return [Item(*row[:4], bool(row[4]), tuple(row[5:])) for row in rows]
 
 
-def test_every_step_of_every_tile_is_computed_once(walks):
-    for case, items in walks:
+def test_workers_compute_every_step_once_in_even_shares_and_owners_wait_for_who_contributes(
+    tmp_path,
+):
+    for case, text in run_walks(tmp_path / "walk"):
+        items = read_items(text)
         counts = np.zeros((case.tiles, case.steps_k), int)
+        shares, own = [0] * case.workers, [[] for _ in range(case.workers)]
         for item in items:
             assert item.steps > 0
             counts[item.tile, item.first : item.first + item.steps] += 1
+            shares[item.worker] += item.steps
+            own[item.worker].append(item.contributes)
+            assert all(other < item.worker for other in item.waits_for), "it may start later"
         assert (counts == 1).all(), case
-
-
-def test_owners_wait_for_exactly_the_workers_that_contribute(walks):
-    for case, items in walks:
+        assert not any(any(contributes[1:]) for contributes in own), "once at most, and first"
         contributions = {(item.worker, item.tile) for item in items if item.contributes}
         awaited = {(other, item.tile) for item in items for other in item.waits_for}
         assert awaited == contributions, case
-
-
-def test_a_worker_contributes_at_most_once_and_first(walks):
-    for case, items in walks:
-        for worker in range(case.workers):
-            own = [item.contributes for item in items if item.worker == worker]
-            assert not any(own[1:]), case
-
-
-def test_owners_wait_only_for_workers_that_start_no_later(walks):
-    assert all(
-        other < item.worker for _, items in walks for item in items for other in item.waits_for
-    )
-
-
-def test_workers_have_even_shares(walks):
-    for case, items in walks:
-        shares = [0] * case.workers
-        for item in items:
-            shares[item.worker] += item.steps
-        whole_tiles = case.tiles - case.shared_tiles
-        ragged = case.steps_k if whole_tiles % case.workers else 0
+        ragged = case.steps_k if (case.tiles - case.shared_tiles) % case.workers else 0
         assert max(shares) - min(shares) <= 1 + ragged, case

@@ -1,12 +1,12 @@
 """The pipeline on a GPU: every layout, factor and memory limit against float64 references."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from tests.kernels.products import compute
-from tests.kernels.specs import SPECS
+from tests.kernels.specs import SPECS, compute
 from tests.matrices import assert_product, make_matrix, make_output, padding_of, pin_copy
 from tests.rates import RATES, find_cut, plan_steps
 from wavetrim.kernels.catalog import find_kernel
@@ -76,9 +76,10 @@ def test_strided_and_reversed_views_are_multiplied(pipeline):
     assert_product(c[::-1], a, b)
 
 
+@pytest.mark.parametrize("memory", ["pageable", "pinned"])
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 @pytest.mark.parametrize("way", STREAMING)
-def test_products_larger_than_the_memory_stream_through_it(open_pipeline, way, beta):
+def test_products_larger_than_the_memory_stream_through_it(open_pipeline, way, beta, memory):
     spec, (m, n, k) = find_kernel("register", "float32", "64x64"), (1100, 900, 1000)
     limit = STREAMING[way]
     sizes = plan_steps(PanelProblem(m, n, k, 4, 64, 64, 16, 132), RATES, limit).buffers
@@ -86,9 +87,11 @@ def test_products_larger_than_the_memory_stream_through_it(open_pipeline, way, b
     assert cut[way]
     a, b = draw(m, n, k, "float32")
     before = make_matrix(m, n, "float32", 3)
+    place = pin_copy if memory == "pinned" else np.asarray
+    a, b = place(a), place(b)
     pipeline = open_pipeline(gpu_memory_bytes=limit)
     for _ in range(2):  # the second call finds the buffers in use before
-        c = before.copy() if beta else make_output(m, n, "float32")
+        c = place(before.copy() if beta else make_output(m, n, "float32"))
         rows = []
         compute(pipeline, spec, a, b, c, beta=beta, hooks=GpuHooks(rows.append))
         assert_product(c, a, b, before, beta=beta)
@@ -215,24 +218,15 @@ def test_panels_shrink_to_the_memory_that_others_leave_free(open_pipeline):
 
 
 def test_concurrent_callers_take_turns(pipeline):
-    failures = []
-
     def work(size):
-        try:
-            a, b = draw(size, size + 1, size + 2, "float32")
-            for _ in range(5):
-                c = make_output(size, size + 1, "float32")
-                compute(pipeline, KERNELS[0], a, b, c)
-                assert_product(c, a, b)
-        except BaseException as error:
-            failures.append(error)
+        a, b = draw(size, size + 1, size + 2, "float32")
+        for _ in range(5):
+            c = make_output(size, size + 1, "float32")
+            compute(pipeline, KERNELS[0], a, b, c)
+            assert_product(c, a, b)
 
-    threads = [threading.Thread(target=work, args=(size,)) for size in (300, 501)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(work, (300, 501)))
 
 
 def test_the_rows_of_a_small_pageable_product_are_final_when_reported(pipeline):

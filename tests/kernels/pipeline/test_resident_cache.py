@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.kernels.products import compute
+from tests.kernels.specs import compute
 from tests.matrices import assert_product, make_matrix, make_output, pin_copy
 from tests.rates import make_rates, plan_steps
 from wavetrim.kernels.catalog import find_kernel

@@ -1,4 +1,4 @@
-"""How a product is cut into steps; that they give it is in kernels/pipeline/test_commands.py."""
+"""How a product is cut into steps; that they give it is in kernels/transfer/commands_check.py."""
 
 from dataclasses import replace
 from itertools import pairwise

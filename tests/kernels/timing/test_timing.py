@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.matrices import FLOATS, assert_product, make_matrix
+from tests.matrices import assert_product, make_matrix
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure, OperandError
 from wavetrim.kernels.timing.seconds import DeviceProduct
@@ -21,14 +21,6 @@ def test_a_timed_kernel_leaves_its_product(dtype, shape, kernel_cache):
         assert len(seconds) == 3
         assert all(0 < time < 1 for time in seconds)
         assert_product(product.fetch(), a, b)
-
-
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_cublas_takes_every_type(dtype, kernel_cache):
-    a, b = make_matrix(131, 61, dtype, 1), make_matrix(61, 257, dtype, 2)
-    product = DeviceProduct(a, b, device_index=0, cache_dir=kernel_cache)
-    assert all(0 < time < 1 for time in product.time_launches(find_kernel("cublas", dtype), 3))
-    assert_product(product.fetch(), a, b)
 
 
 def test_kernels_that_cannot_be_held_to_some_multiprocessors_are_refused(kernel_cache):

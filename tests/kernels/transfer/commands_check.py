@@ -1,33 +1,37 @@
-"""Runs the commands of random products, by a driver whose streams are threads.
-
-A program of its own, because the driver has the name of CUDA's. Its arguments are that library, and
-the folder of compiled C.
-"""
+"""Runs the commands of random products on one GPU and several, in random orders of the streams."""
 
 import ctypes
+import itertools
 import random
 import sys
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 
-from tests.kernels.transfer.staging_check import HostMemory, refuse
+from tests.kernels.transfer.driver import (
+    Driver,
+    Stream,
+    pack_commands,
+    run_commands,
+)
+from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Command, CommandKind, pack_arguments
 from wavetrim.kernels.pipeline.command_buffer import NOT_STAGED, Timed
 from wavetrim.kernels.pipeline.commands import Recorder
+from wavetrim.kernels.pipeline.exchange import assign_ranks
 from wavetrim.kernels.pipeline.prepared_steps import lay_out_steps
-from wavetrim.kernels.pipeline.submission import Binding
+from wavetrim.kernels.schedule.buffers import pitch_items
 from wavetrim.kernels.schedule.panels import Cut, PanelProblem
 from wavetrim.kernels.schedule.steps import cut_steps
 from wavetrim.kernels.transfer import stage as stages
-from wavetrim.kernels.transfer.host_library import open_copiers
 
-ITEM = 4
-PRODUCTS = 60
+PRODUCTS, EXCHANGES, MOST_GPUS = 120, 40, 4
+SMALL_TILE, BUDGETS = (16, 16, 8), (20_000, 40_000, 1 << 20)
+"""A tile, and bytes of device memory, for which products are cut often."""
 
 
 class Product(ctypes.Structure):
-    """What the driver's kernel multiplies, as in stream_driver.c."""
+    """What the driver's kernel multiplies, as in driver.c."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in "abc"),
@@ -43,123 +47,193 @@ class StepCall:
 
     def __init__(self, one, *, reads_c):
         layouts = one.a, one.b, one.c
-        self._arguments = pack_arguments(
-            (
-                Product(
-                    *(layout.pointer for layout in layouts),
-                    *(one.c.rows, one.c.columns, one.a.columns),
-                    *(layout.leading_dimension for layout in layouts),
-                    reads_c or not one.step.first,
-                ),
-            )
+        product = Product(
+            *(layout.pointer for layout in layouts),
+            *(one.c.rows, one.c.columns, one.a.columns),
+            *(layout.leading_dimension for layout in layouts),
+            reads_c or not one.step.first,
         )
+        self._arguments = pack_arguments((product,))
         words = 1, 1, 1, 1, 1, 0, self._arguments.address
         self.command = Command(CommandKind.LAUNCH, words)
 
 
-def draw_matrix(generator, rows, columns):
-    """Small integers in rows, in columns, or in part of a larger matrix."""
-    values = np.random.default_rng(generator.random_seed).integers(-3, 4, (rows, 2 * columns))
-    return generator.choice(
-        (
-            lambda: np.ascontiguousarray(values[:, :columns], np.float32),
-            lambda: np.asfortranarray(values[:, :columns], np.float32),
-            lambda: values.astype(np.float32)[:, ::2],
-        )
-    )()
+def draw_matrix(generator, rows, columns, *, lies_anyhow):
+    """Small integers in rows, or anyhow: in columns, or in part of a larger matrix."""
+    values = np.random.default_rng(generator.getrandbits(30)).integers(-3, 4, (rows, 2 * columns))
+    values = values.astype(np.float32)
+    part = values[:, ::2]
+    ways = (np.ascontiguousarray(part), np.asfortranarray(part), part)
+    return generator.choice(ways) if lies_anyhow else ways[0]
 
 
-class Generator(random.Random):
-    """Random choices, and seeds for NumPy."""
+def draw_problem(generator, *, may_reside):
+    """A product of whole numbers by a kernel of some kind, and device memory for it, in bytes."""
+    shape = [generator.randint(1, generator.choice((90, 300))) for _ in range(3)]
+    tile = generator.choice((SMALL_TILE, SMALL_TILE, (32, 32, 4), (128, 256, 32)))
+    budget = (
+        generator.choice((1 << 20, 1 << 22)) if tile != SMALL_TILE else generator.choice(BUDGETS)
+    )
+    problem = PanelProblem(
+        *(*shape, 4, *tile),
+        slots=generator.choice((4, 40, 132)),
+        term_item_bytes=6 if budget > BUDGETS[-1] and generator.random() < 0.5 else 0,
+        stream_k_tail=generator.random() < 0.5,
+        stream_k_short=generator.random() < 0.5,
+        b_resident=may_reside and generator.random() < 0.3,
+    )
+    return problem, budget
 
-    @property
-    def random_seed(self):
-        return self.randrange(1 << 30)
+
+def draw_cut(generator, problem):
+    """A cut, of not too many steps."""
+    m, k = problem.m, problem.k
+    most = max(1, m // 6)
+    return Cut(
+        generator.randint(most, m), generator.randint(most, m), generator.randint(-(-k // 4), k)
+    )
 
 
-def check_product(library, stage, streams, make_event, generator):
-    """One product, submitted at once or batch by batch; two runs of the same commands."""
-    m, n, k = (generator.randint(1, 90) for _ in range(3))
-    problem = PanelProblem(m, n, k, ITEM, 16, 16, 8, 4)
-    cut = Cut(generator.randint(1, m), generator.randint(1, m), generator.randint(1, k))
-    plan = cut_steps(problem, cut, generator.choice((20_000, 40_000, 1 << 20)))
+def record(steps, *, reads_c=False, **how):
+    """The commands of steps, and the calls that they launch."""
+    calls = [(StepCall(one, reads_c=reads_c),) for one in steps]
+    return Recorder(steps, calls, reads_c=reads_c, **how).record("test"), calls
+
+
+def allocate(plan):
+    """Memory of a device, none of whose bytes is a number's, and its address."""
     memory = np.full(plan.buffers.total_bytes + 256, 0xFF, np.uint8)
-    steps = lay_out_steps(plan, -(-memory.ctypes.data // 256) * 256)
+    return memory, -(-memory.ctypes.data // 256) * 256
+
+
+def name_hosts(binding, operands):
+    binding.hosts[:] = [one.ctypes.data for one in operands]
+    binding.pitches[:] = [one.strides[0] for one in operands]
+    binding.strides[:] = [one.strides[1] for one in operands]
+
+
+def check_product(driver, pool, stage, generator):
+    """One product, submitted at once or batch by batch; two runs of the same commands."""
+    problem, budget = draw_problem(generator, may_reside=True)
+    m, n, k = problem.m, problem.n, problem.k
+    plan = cut_steps(problem, draw_cut(generator, problem), budget)
+    _memory, address = allocate(plan)
+    there = np.zeros((k, pitch_items(n, 4)), np.float32)
+    resident = Layout(there.ctypes.data, k, n, there.shape[1], 4) if problem.b_resident else None
+    steps = lay_out_steps(plan, address, resident)
     reads_c, timed = generator.random() < 0.5, generator.choice(list(Timed))
     staged = tuple(generator.random() < 0.7 for _ in range(3))
-    calls = [(StepCall(one, reads_c=reads_c),) for one in steps]
-    recorder = Recorder(steps, calls, reads_c=reads_c, timed=timed, staged=staged)
-    buffer = recorder.record("test")
-    events = (ctypes.c_void_p * buffer.events)(*(make_event() for _ in range(buffer.events)))
-    requests = np.zeros(buffer.events, np.int64)
-    binding = Binding(
-        events=ctypes.addressof(events),
+    buffer, _calls = record(steps, reads_c=reads_c, timed=timed, staged=staged)
+    assert len(buffer.ends) == len(steps) + any(staged)
+    assert len(buffer.kernel_spans) == (len(steps) if timed == Timed.EACH else 0)
+    assert len(buffer.whole_span) == bool(timed)
+    events, requests = driver.make_events(buffer.events), np.zeros(buffer.events, np.int64)
+    binding = driver.bind(
+        events,
+        streams=range(4),
         stage=stage.address if staged != NOT_STAGED else None,
         requests=requests.ctypes.data,
     )
-    binding.context = find_context()
-    binding.streams[:] = streams
     for _ in range(2):
-        a, b, c = (draw_matrix(generator, *shape) for shape in ((m, k), (k, n), (m, n)))
-        a, b, c = (
-            one if is_staged else np.ascontiguousarray(one)
-            for one, is_staged in zip((a, b, c), staged, strict=True)
-        )
+        a, b, c = operands = [
+            draw_matrix(generator, *shape, lies_anyhow=is_staged)
+            for shape, is_staged in zip(((m, k), (k, n), (m, n)), staged, strict=True)
+        ]
         expected = a @ b + c if reads_c else a @ b
-        operands = a, b, c
-        binding.hosts[:] = [one.ctypes.data for one in operands]
-        binding.pitches[:] = [one.strides[0] for one in operands]
-        binding.strides[:] = [one.strides[1] for one in operands]
-        run = library.run_commands
-        address, size = buffer.address, buffer.commands.strides[0]
+        if problem.b_resident:
+            there[:, :n] = b
+            b[...] = 77
+        name_hosts(binding, operands)
         if generator.random() < 0.5:
-            count = len(buffer.commands)
-            assert run(address, count, ctypes.addressof(binding), buffer.end, 1) == 0
+            status = run_commands(pool, buffer.commands, binding, event=buffer.end, at_once=1)
+            assert status == 0
         else:
-            begin = 0
-            for end in buffer.ends.tolist():
-                first = address + begin * size
-                assert run(first, end - begin, ctypes.addressof(binding), -1, 0) == 0
-                begin = end
+            for batch in np.split(buffer.commands, buffer.ends[:-1]):
+                assert run_commands(pool, batch, binding) == 0
             for store in buffer.stores:
-                assert run(address, 0, ctypes.addressof(binding), store.event, 0) == 0
+                assert run_commands(pool, buffer.commands[:0], binding, event=store.event) == 0
         stage.finish()
-        assert np.array_equal(c, expected), (m, n, k, cut, staged, reads_c, timed)
+        assert np.array_equal(c, expected), (problem, plan.cut, staged, reads_c, timed)
 
 
-def find_context():
-    """The driver's context."""
-    context = ctypes.c_void_p()
-    ctypes.CDLL(sys.argv[1]).cuCtxGetCurrent(ctypes.byref(context))
-    return context.value
+def check_exchange(driver, pool, generator):
+    """GPUs that exchange B give the product; the host sends B once."""
+    problem, _ = draw_problem(generator, may_reside=False)
+    cut, gpus = draw_cut(generator, problem), generator.randint(2, MOST_GPUS)
+    a, b, c = (
+        draw_matrix(generator, *shape, lies_anyhow=False)
+        for shape in ((problem.m, problem.k), (problem.k, problem.n), (problem.m, problem.n))
+    )
+    tops = range(0, problem.m, -(-problem.m // gpus))
+    parts = [slice(top, top + tops.step) for top in tops]
+    plans = [cut_steps(replace(problem, m=len(c[part])), cut, 1 << 32) for part in parts]
+    _memories, addresses = zip(*map(allocate, plans), strict=True)
+    placed = tuple(map(lay_out_steps, plans, addresses))
+    ranks = assign_ranks((0,) * len(parts), placed)
+    timed = generator.choice(list(Timed))
+    recorded = [
+        record(steps, timed=timed, rank=rank) for steps, rank in zip(placed, ranks, strict=True)
+    ]
+    buffers = [buffer for buffer, _ in recorded]
+    events = [driver.make_events(buffer.events) for buffer in buffers]
+    peers = (ctypes.c_void_p * len(events))(*map(ctypes.addressof, events))
+    bindings = []
+    for gpu, part in enumerate(parts):
+        streams = range(4 * gpu, 4 * gpu + 4)
+        bindings.append(driver.bind(events[gpu], streams=streams, peers=ctypes.addressof(peers)))
+        name_hosts(bindings[-1], (a[part], b, c[part]))
+    batches = [np.split(buffer.commands, buffer.ends[:-1]) for buffer in buffers]
+    for round_ in itertools.zip_longest(*batches):  # as run_together enqueues them
+        for binding, batch in zip(bindings, round_, strict=True):
+            assert batch is None or run_commands(pool, batch, binding) == 0
+    for binding, buffer in zip(bindings, buffers, strict=True):
+        assert run_commands(pool, buffer.commands[:0], binding, event=buffer.end) == 0
+    assert np.array_equal(c, a @ b), (problem, cut, gpus, timed)
+    assert sum(map(count_bytes_of_b, buffers)) == b.nbytes
+
+
+def count_bytes_of_b(buffer):
+    """The bytes of B that cross the link of a GPU."""
+    commands = buffer.commands
+    copies = commands[(commands[:, 0] == CommandKind.COPY_IN) & (commands[:, 2] == 1)]
+    return int(copies[:, 5] @ copies[:, 6])
+
+
+def check_clearing(driver, pool):
+    """Memory is cleared in its stream, times are read, and a refusal is told."""
+    memory, values = np.ones(100, np.uint8), np.ones((2, 3), np.float32)
+    events = driver.make_events(2)
+    binding = driver.bind(events)
+    binding.hosts[:], binding.pitches[:] = 3 * [values.ctypes.data], 3 * [values.strides[0]]
+    commands = pack_commands(
+        (CommandKind.RECORD, 0, 0),
+        (CommandKind.COPY_IN, 0, 0, 0, 0, 2, 12, memory.ctypes.data, 20),
+        (CommandKind.CLEAR, 0, memory.ctypes.data + 10, 30),
+        (CommandKind.RECORD, 0, 1),
+    )
+    assert run_commands(pool, commands, binding, event=1) == 0
+    assert not memory[10:40].any()
+    assert memory[40:].all()
+    seconds, pairs = ctypes.c_double(), np.array([(0, 1), (0, 1)], np.int32)
+    pool.library.read_spans(ctypes.addressof(binding), pairs.ctypes.data, 2, ctypes.byref(seconds))
+    assert seconds.value == 2 * 2e-3  # the driver calls a copy or clearing a millisecond
+    driver.functions.refuse(2)
+    assert run_commands(pool, commands, binding) == 2
+    driver.functions.refuse(0)
 
 
 def main():
-    """Run the checks."""
-    driver = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
-    driver.make_stream.restype = ctypes.c_void_p
-    memory = HostMemory()
-    stages._allocate_slabs = memory.allocate
-    stages._free_slabs = memory.free
-    stages._raise = refuse
+    driver = Driver()
+    pool = driver.open_pool(3)
+    check_clearing(driver, pool)
     stages.SLAB_BYTES, stages.SLABS = 1024, 3
-    streams = [driver.make_stream(seed) for seed in range(4)]
-
-    def make_event():
-        event = ctypes.c_void_p()
-        driver.cuEventCreate(ctypes.byref(event), 0)
-        return event.value
-
-    class Stream:
-        def __init__(self, address):
-            self.ptr = address
-
-    pool = open_copiers(3, cache_dir=Path(sys.argv[2]))
-    stage = stages.Stage(pool, Stream(streams[0]), Stream(streams[2]))
-    generator = Generator(int(sys.argv[3]))
+    stage = stages.Stage(pool, Stream(0), Stream(2))
+    generator = random.Random(int(sys.argv[3]))
     for _ in range(PRODUCTS):
         pool.limit(generator.randint(0, 3))
-        check_product(pool.library, stage, streams, make_event, generator)
+        check_product(driver, pool, stage, generator)
+    for _ in range(EXCHANGES):
+        check_exchange(driver, pool, generator)
     stage.close()
     pool.close()
 

@@ -1,4 +1,4 @@
-// Uses several stages of one pool at once, for the sanitizers. Its libcuda.so.1 is lazy_driver.c. Exits with 1 if an
+// Uses several stages of one pool at once, for the sanitizers. Its libcuda.so.1 is driver.c. Exits with 1 if an
 // element is wrong.
 #include "../../../kernels/transfer/native/stage.h"
 

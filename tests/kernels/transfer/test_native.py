@@ -25,7 +25,7 @@ def test_threads_that_share_a_pool_pass_the_sanitizer(tmp_path, sanitizer):
     skip_without(sanitizer, tmp_path)
     driver = tmp_path / "libcuda.so.1"
     named = ("-fvisibility=default", "-Wl,-soname,libcuda.so.1", "-shared", "-fPIC")
-    compile_c(driver, *list_flags(sanitizer), *named, TESTS / "lazy_driver.c")
+    compile_c(driver, *list_flags(sanitizer), *named, TESTS / "driver.c")
     sources = (TESTS / "race_check.c", *HOST_LIBRARY.sources)
     run_sanitized(sanitizer, tmp_path, *sources, driver, *HOST_LIBRARY.links)
 

@@ -6,7 +6,7 @@ import gc
 import numpy as np
 import pytest
 
-from tests.kernels.products import compute
+from tests.kernels.specs import compute
 from tests.matrices import assert_product, make_matrix, pin_copy
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure, OperandError
@@ -110,17 +110,6 @@ def test_pinned_and_pageable_operands_may_be_mixed(pipeline, shape, pinned):
     x, y, c = (pin_copy(v) if name in pinned else v.copy() for name, v in operands.items())
     compute(pipeline, SPEC, x, y, c, alpha=-2, beta=0.5)
     assert_product(c, a, b, before, alpha=-2, beta=0.5)
-
-
-@pytest.mark.parametrize("limit", [12 << 20, 3 << 20, 700 << 10])
-def test_pinned_matrices_larger_than_the_memory_stream(limit, open_pipeline):
-    a, b = make_matrix(1100, 1000, "float32", 1), make_matrix(1000, 900, "float32", 2)
-    c = pin_matrix(1100, 900, "float32")
-    streaming = open_pipeline(gpu_memory_bytes=limit)
-    for _ in range(3):
-        c.fill(np.nan)
-        compute(streaming, SPEC, pin_copy(a), pin_copy(b), c)
-        assert_product(c, a, b)
 
 
 def test_only_the_result_within_a_pinned_matrix_is_written(pipeline):

@@ -176,11 +176,3 @@ def test_a_deadline_that_cannot_be_met_is_refused_with_the_expected_end(server, 
     assert "--deadline is 'soon'; it must be a time such as" in odd.stderr
     easy = read(server, files, "submit", "A.npy", "B.npy", "--deadline", "2999-01-01T12:00+02:00")
     assert easy["request"]["deadline"].startswith("2999-01-01T10:00:00")
-
-
-def test_a_job_runs_no_longer_than_it_may(server, files):
-    np.save(files / "slow.npy", make_matrix(3 * SLOW, 3 * SLOW, "int64", 3))
-    limited = ("submit", "slow.npy", "slow.npy", "--timeout", "0.005", "--wait")
-    failed = call(server, files, *limited)
-    assert failed.exit_code == ExitCode.JOB_FAILED
-    assert "0.005" in failed.stderr

@@ -1,20 +1,17 @@
 """What commands draw: tables of splits, timelines, progress bars and figures with units."""
 
-import contextlib
 import io
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.store import find_profile
-from wavetrim.service.cli.commands.plan import compare_splits, draw_timeline
-from wavetrim.service.cli.display import show_bytes, show_share
+from wavetrim.service.cli.commands.plan import compare_splits
+from wavetrim.service.cli.display import show_bytes
 from wavetrim.service.cli.units import format_bytes, format_gflops, format_seconds
 
 
@@ -38,58 +35,12 @@ def test_each_wave_has_a_row_of_seconds_over_f_and_the_chosen_one_is_marked():
     assert gpu_seconds == sorted(gpu_seconds, reverse=True)
 
 
-@given(
-    *(st.integers(1, 20_000) for _ in range(2)),
-    st.integers(1, 500),
-    st.sampled_from(["T4", "H100 SXM x2", "RTX 3090"]),
-)
-def test_seconds_over_f_is_short_whatever_the_product(m, n, k, device):
-    rows = compare(m, n, k, device, PlanOptions())
-    assert len(rows) <= 18
-    assert sum(row[-1].endswith("chosen") for row in rows) == 1
-
-
-def make_queue(device, work, *spans):
-    """A queue of a plan's schedule."""
-    told = [{"begin_seconds": begin, "end_seconds": end} for begin, end in spans]
-    return {"device": device, "queue": work, "spans": told}
-
-
-def test_a_queue_is_a_line_of_the_timeline_named_by_its_gpu_and_a_wait_is_a_gap():
-    queues = [
-        make_queue("cuda:0", "copy in", (0.0, 1.0)),
-        make_queue("cuda:0", "kernel", (1.0, 2.0), (3.0, 3.1), (3.5, 4.0)),
-    ]
-    drawn = draw_timeline(queues, width=17).plain.splitlines()
-    assert drawn == ["copy in  ██", "kernel     ██  ▂█", "         0 4.00 s"]
-    queues += [make_queue("cuda:2", "kernel", (0.0, 1.0)), make_queue("cpu", "cpu", (0.0, 1.0))]
-    names = [line.partition("  ")[0] for line in draw_timeline(queues, width=40).plain.splitlines()]
-    assert [name.rstrip(" ▂█") for name in names[:4]] == [
-        "cuda:0 copy in", "cuda:0 kernel", "cuda:2 kernel", "CPU",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("name", ["[red]A.npy", "[/]A.npy", ":smile:.npy", "[bold", "A[0].npy"])
 def test_a_bar_shows_a_files_name_as_it_is(name):
     shown = io.StringIO()
     with show_bytes(Console(file=shown, width=100)) as move:
         move(f"upload {name}", 5, 10)
     assert f"upload {name} " in shown.getvalue()
-
-
-def test_a_bar_ends_at_100_unless_it_is_broken_off():
-    shown = io.StringIO()
-    console = Console(file=shown, force_terminal=True, width=100)
-    with show_share(console, "measure") as move:
-        move(0.5, "CPU")
-    assert shown.getvalue().rindex("100%") > shown.getvalue().index("measure CPU")
-    shown.seek(0)
-    shown.truncate()
-    with contextlib.suppress(KeyboardInterrupt), show_share(console, "measure") as move:
-        move(0.25)
-        raise KeyboardInterrupt
-    assert "25%" in shown.getvalue()
-    assert "100%" not in shown.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.command import invoke_command
 from tests.server import RunningServer
-from wavetrim.client import Client
 
 DUMP = Path(__file__).parent / "data" / "wavetrim-0.1.0.sql"
 A_ID, B_ID = "67164d18dd0f486c9ec8d27d707ef5", "fb62ad7c484f46a2bb563aca76516f"
@@ -64,18 +62,3 @@ def test_a_post_that_is_retried_after_the_upgrade_gets_its_job(upgraded):
     other = upgraded.client.post("/v1/jobs", json=request, headers={"Idempotency-Key": "done"})
     assert other.status_code == 422
     assert other.json()["field"] == "Idempotency-Key"
-
-
-def test_the_command_line_shows_an_old_job(upgraded, tmp_path):
-    shown = invoke_command("status", DONE, folder=tmp_path, WAVETRIM_URL=upgraded.url)
-    assert shown.exit_code == 0, shown.output
-    assert "4 of 4" in shown.stdout
-    with Client(upgraded.url) as client:
-        assert client.job(DONE).status().plan["f"] == 4
-
-
-def test_a_new_job_stands_beside_the_old_ones(upgraded):
-    request = {"a": A_ID, "b": B_ID, "accuracy": "strict"}
-    posted = upgraded.client.post("/v1/jobs", json=request).json()
-    assert posted["request"]["accuracy"] == "strict"
-    assert upgraded.wait_job(posted["id"])["state"] == "succeeded"

@@ -97,21 +97,14 @@ def test_anothers_matrix_is_no_operand_and_no_place(callers, things):
             assert callers.bob.post("/v1/matmul", json=document).status_code == 404
 
 
-def test_lists_show_what_is_ones_own_page_by_page(callers, things):
+def test_lists_show_what_is_ones_own_page_by_page(server, callers, things):
     kept = [store(callers.bob)["id"] for _ in range(3)]
     jobs = [post_job(callers.bob, one, one).json()["id"] for one in kept]
     post_job(callers.ada, things.product, store(callers.ada)["id"])
     for kind, expected in (("matrices", kept), ("jobs", jobs)):
         foreign = callers.ada.get(f"/v1/{kind}?limit=1").json()["next_cursor"]
         assert foreign is not None
-        found = []
-        cursor = {}
-        while True:
-            answer = callers.bob.get(f"/v1/{kind}", params={"limit": 2, **cursor}).json()
-            found += answer[kind]
-            if answer["next_cursor"] is None:
-                break
-            cursor = {"cursor": answer["next_cursor"]}
+        found = server.list_all(kind, 2, callers.bob)
         answer = callers.bob.get(f"/v1/{kind}", params={"cursor": foreign})
         assert answer.status_code == (422 if kind == "jobs" else 200)
         page = answer.json().get(kind, [])

@@ -12,7 +12,7 @@ import pytest
 
 from tests.command import invoke_command
 from tests.environment import ROOT, clear_environment
-from tests.postgres import DATABASES, PostgresServer, find_programs
+from tests.postgres import DATABASES, find_programs
 from tests.server import RunningServer
 from wavetrim.service.cli.exits import ExitCode
 
@@ -43,46 +43,37 @@ def run(title, backup, data_dir, url):
 
 @pytest.mark.parametrize("kind", DATABASES)
 def test_a_backup_made_while_the_service_runs_is_restored_into_another_folder(
-    kind, tmp_path, request
+    kind, tmp_path, start_server, request
 ):
-    postgres: PostgresServer | None = None
-    url = other = None
+    urls, settings = (None, None), ({}, {})
     if kind == "postgresql":
         postgres = request.getfixturevalue("postgres")
-        url, other = postgres.create_database(), postgres.create_database()
-    settings = {} if url is None else {"database_url": url}
-    running = RunningServer(tmp_path / "data", **settings)
-    try:
-        matrix = running.upload(A)
-        gone = running.upload(A - 1)
-        body = {"a": matrix, "b": running.upload(A.T.copy())}
-        job = running.client.post("/v1/jobs", json=body).json()["id"]
-        done = running.wait_job(job)
-        run("To back up", tmp_path / "backup", running.data_dir, url)
-        assert running.client.delete(f"/v1/matrices/{gone}").status_code == 204
-        second = running.upload(A + 1)
-        run("To back up", tmp_path / "backup", running.data_dir, url)
-        later = running.upload(A + 2)
-    finally:
-        running.kill()
+        urls = postgres.create_database(), postgres.create_database()
+        settings = [{"database_url": url} for url in urls]
+    running = start_server(**settings[0])
+    matrix, gone, turned = (running.upload(one) for one in (A, A - 1, A.T.copy()))
+    job = running.post_job(matrix, turned)
+    done = running.wait_job(job)
+    run("To back up", tmp_path / "backup", running.data_dir, urls[0])
+    assert running.client.delete(f"/v1/matrices/{gone}").status_code == 204
+    second = running.upload(A + 1)
+    run("To back up", tmp_path / "backup", running.data_dir, urls[0])
+    later = running.upload(A + 2)
+    running.kill()
     copied = {path.stem for path in (tmp_path / "backup" / "matrices").iterdir()}
-    assert copied == {matrix, body["b"], done["result"], second}
-    run("To restore", tmp_path / "backup", tmp_path / "moved", other)
-    restored = RunningServer(
-        tmp_path / "moved", **({} if other is None else {"database_url": other})
-    )
-    try:
-        assert restored.client.get(f"/v1/jobs/{job}").json() == done
-        assert np.array_equal(restored.download(f"/v1/jobs/{job}/result"), A @ A.T)
-        assert np.array_equal(restored.download(f"/v1/matrices/{second}/data"), A + 1)
-        for missing in (gone, later):
-            assert restored.client.get(f"/v1/matrices/{missing}").status_code == 404
-        assert restored.read_metric("wavetrim_lost_files") == 0
-        restored.wait_ready()
-        again = restored.client.post("/v1/jobs", json=body).json()["id"]
-        assert restored.wait_job(again)["state"] == "succeeded"
-    finally:
-        restored.stop()
+    assert copied == {matrix, turned, done["result"], second}
+    moved = running.data_dir.with_name("data1")  # where the next server's folder is
+    run("To restore", tmp_path / "backup", moved, urls[1])
+    restored = start_server(**settings[1])
+    assert restored.data_dir == moved
+    assert restored.client.get(f"/v1/jobs/{job}").json() == done
+    assert np.array_equal(restored.download(f"/v1/jobs/{job}/result"), A @ A.T)
+    assert np.array_equal(restored.download(f"/v1/matrices/{second}/data"), A + 1)
+    for missing in (gone, later):
+        assert restored.client.get(f"/v1/matrices/{missing}").status_code == 404
+    assert restored.read_metric("wavetrim_lost_files") == 0
+    restored.wait_ready()
+    assert restored.wait_job(restored.post_job(matrix, turned))["state"] == "succeeded"
 
 
 @pytest.fixture(scope="module")

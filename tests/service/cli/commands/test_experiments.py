@@ -56,16 +56,6 @@ def test_without_a_gpu_nothing_is_written(words, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_machine_without_a_gpu_hears_what_is_missing(tmp_path):
-    refused = run_command(
-        "reproduce", "mulmat", folder=tmp_path, WAVETRIM_DEVICES="", CUDA_VISIBLE_DEVICES=""
-    )
-    assert refused.returncode == ExitCode.FAILED
-    _, found, reason = refused.stderr.splitlines()[-1].partition("GPU, and there is none: ")
-    assert found
-    assert reason.startswith(("CuPy is not installed", "CUDA finds no device"))
-
-
 def test_the_cpu_is_measured_without_a_gpu(tmp_path, monkeypatch):
     fewer = ((1, 16), 256, 1)  # rows, side and runs
     monkeypatch.setattr(cpu_rows.run_probe, "__defaults__", fewer)

@@ -89,16 +89,6 @@ def test_a_refused_file_removes_the_files_uploaded_before(server, files):
     assert server.list_matrix_files() == before
 
 
-def test_rm_stops_at_the_first_matrix_that_is_missing(server, files):
-    a, b = call(server, files, "upload", "A.npy", "B.npy").stdout.split()
-    refused = call(server, files, "rm", a, "nothing", b)
-    assert refused.exit_code == ExitCode.REFUSED
-    assert "'nothing'" in refused.stderr
-    with Client(server.url) as client:
-        assert client.get(b).shape == (20, 10)
-        client.delete(b)
-
-
 @pytest.mark.parametrize("command", ["upload", "submit"])
 def test_ctrl_c_leaves_nothing_behind(command, server, files):
     np.lib.format.open_memmap(files / "large.npy", "w+", np.float32, (10, 12_800_000))

@@ -24,7 +24,7 @@ from tests.command import (
 )
 from tests.limit import allow
 from tests.matrices import make_matrix
-from tests.processes import run_python, wait_until
+from tests.processes import wait_until
 from tests.server import NPY, decode_npy, encode_npy, find_free_port, open_http
 from tests.service.api.wire.wire_server import make_head, read_answer
 from wavetrim.client import Client
@@ -251,11 +251,7 @@ def test_a_path_that_cannot_be_the_sockets_is_refused_and_what_lies_there_stays(
         ({"LOG_LEVEL": "loud"}, "WAVETRIM_LOG_LEVEL is 'loud'"),
         ({"PORT": "100000"}, "WAVETRIM_PORT is '100000'"),
         ({"MAX_MATRIX_BYTES": "0"}, "WAVETRIM_MAX_MATRIX_BYTES is '0'"),
-        ({"MAX_STORAGE_BYTES": "-1"}, "WAVETRIM_MAX_STORAGE_BYTES is '-1'"),
-        ({"MAX_QUEUED_JOBS": "0"}, "WAVETRIM_MAX_QUEUED_JOBS is '0'"),
         ({"CPU_THREADS": "4097"}, "WAVETRIM_CPU_THREADS is '4097'"),
-        ({"JOB_TIMEOUT_SECONDS": "0"}, "WAVETRIM_JOB_TIMEOUT_SECONDS is '0'"),
-        ({"DRAIN_SECONDS": "-1"}, "WAVETRIM_DRAIN_SECONDS is '-1'"),
     ],
 )
 def test_settings_that_cannot_be_served_by_are_refused_by_name(tmp_path, variables, message):
@@ -268,23 +264,3 @@ def test_settings_that_cannot_be_served_by_are_refused_by_name(tmp_path, variabl
     assert message in refused.stderr
     assert "Traceback" not in refused.stderr
     assert not (tmp_path / "wavetrim-data").exists()
-
-
-def test_buffers_of_bodies_are_not_faulted_in_again():
-    count = """
-from resource import RUSAGE_SELF, getrusage
-from wavetrim.service.server.foreground import keep_freed_memory
-
-keep_freed_memory()
-
-def fault():
-    before = getrusage(RUSAGE_SELF).ru_minflt
-    for _ in range(200):
-        kept = [bytearray(256_000) for _ in range(3)]
-        del kept
-    return getrusage(RUSAGE_SELF).ru_minflt - before
-
-fault()
-print(fault())
-"""
-    assert int(run_python(count).stdout) < 200, "less than one page a round, of 189"

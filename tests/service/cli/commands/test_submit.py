@@ -119,22 +119,3 @@ def test_ctrl_c_leaves_the_job_going(server, tmp_path):
     assert f"wavetrim status {job}" in told
     with Client(server.url) as client:
         assert client.job(job).wait().state == "succeeded"
-
-
-def test_operands_that_do_not_fit_are_refused_before_they_are_uploaded(server, tmp_path):
-    np.save(tmp_path / "a.npy", np.ones((2, 3)))
-    np.save(tmp_path / "b.npy", np.ones((2, 3)))
-    np.save(tmp_path / "c.npy", np.ones((3, 3), np.float32))
-    with Client(server.url) as client:
-        before = len([*client.matrices()])
-        stored = client.put(np.ones((4, 4)))
-        for operands, message in (
-            (("a.npy", "b.npy"), "shape of b is (2, 3); it must be (3, N), because a is (2, 3)"),
-            (("a.npy", "c.npy"), "dtype of b is 'float32'; it must be float64, as a's"),
-            (("a.npy", stored.id), "shape of b is (4, 4); it must be (3, N), because a is (2, 3)"),
-        ):
-            told = call(server, tmp_path, "submit", *operands)
-            assert told.exit_code == ExitCode.REFUSED, told.stderr
-            assert message in told.stderr.replace("\n", " ")
-        assert len([*client.matrices()]) == before + 1
-        client.delete(stored)

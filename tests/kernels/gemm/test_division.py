@@ -1,0 +1,67 @@
+"""How C is divided among blocks and multiprocessors: pure decisions."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.kernels.specs import name_spec
+from wavetrim.kernels.catalog import find_kernel, list_kernels
+from wavetrim.kernels.errors import OperandError
+from wavetrim.kernels.gemm.half import count_blocks
+from wavetrim.kernels.gemm.launch import divide_grid
+from wavetrim.kernels.gemm.tails import FIX_UP_STEPS, divide_tiles
+
+COMPILED = [spec for spec in list_kernels() if spec.source]
+HALVES = [spec for spec in COMPILED if spec.dtype in ("float16", "bfloat16")]
+
+
+@given(
+    rows=st.integers(1, 10_000),
+    columns=st.integers(1, 500),
+    most_blocks=st.integers(125, 1000),
+    spec=st.sampled_from(COMPILED),
+)
+def test_grids_cover_every_row_once_within_the_limit(rows, columns, most_blocks, spec):
+    done = 0
+    for first, taken, blocks in divide_grid(spec, rows, columns, most_blocks):
+        assert first == done
+        assert taken % spec.tile.m == 0 or first + taken == rows
+        assert blocks == -(-taken // spec.tile.m) * -(-columns // spec.tile.n)
+        assert blocks <= most_blocks
+        done += taken
+    assert done == rows
+
+
+def test_a_row_of_tiles_larger_than_a_grid_is_refused():
+    with pytest.raises(OperandError, match=r"C has 101 columns; .* at most 96"):
+        list(divide_grid(find_kernel("simple", "float32"), 1, 101, most_blocks=3))
+
+
+@given(tiles=st.integers(1, 10_000), steps_k=st.integers(1, 5000), sms=st.integers(1, 200))
+def test_a_division_shares_the_last_wave_and_is_between_even_shares_and_whole_tiles(
+    tiles, steps_k, sms
+):
+    division = divide_tiles(tiles, steps_k, sms)
+    assert tiles * steps_k / sms <= division.steps <= -(-tiles // sms) * steps_k
+    assert 1 <= division.blocks <= min(sms, tiles * steps_k)
+    assert division.shared_tiles in (0, tiles % sms)
+    if division.shared_tiles and tiles > sms:
+        assert division.blocks == sms
+
+
+def test_a_tail_is_split_where_that_is_worth_its_cost():
+    assert divide_tiles(512, 256, 132).shared_tiles == 512 % 132  # 4096³ on an H200
+    assert divide_tiles(512, FIX_UP_STEPS, 132).shared_tiles == 0  # a short K
+    assert divide_tiles(264, 256, 132).shared_tiles == 0  # full waves
+
+
+@pytest.mark.parametrize("spec", HALVES, ids=name_spec)
+@given(tiles=st.integers(1, 100_000), sms=st.integers(2, 200))
+def test_blocks_are_the_fewest_whole_clusters_that_need_no_more_waves(spec, tiles, sms):
+    cluster, blocks = spec.sms_quantum, count_blocks(spec, tiles, sms)
+    most = sms - sms % cluster
+    assert 0 < blocks <= most
+    assert blocks % cluster == 0
+    assert -(-tiles // blocks) == -(-tiles // most)
+    if blocks > cluster:
+        assert -(-tiles // (blocks - cluster)) > -(-tiles // most)
