@@ -1,6 +1,7 @@
 """The wheel, and the locks of its dependencies."""
 
 import re
+import tomllib
 import zipfile
 
 import pytest
@@ -38,9 +39,12 @@ def test_the_wheel_has_every_source(wheel_names, pattern):
 def test_the_wheel_has_one_package_and_nothing_else(wheel_names):
     outside = {name.split("/")[0] for name in wheel_names if ".dist-info/" not in name}
     assert outside == {"wavetrim"}
-    assert "wavetrim/py.typed" in wheel_names
     assert not [name for name in wheel_names if "__pycache__" in name]
     assert [name for name in wheel_names if name.endswith("licenses/LICENSE")]
+
+
+def test_the_wheel_says_that_it_is_typed(wheel_names):
+    assert "wavetrim/py.typed" in wheel_names
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
@@ -51,6 +55,20 @@ def test_locks_pin_and_hash_everything_and_name_no_index(lock):
     assert all(re.match(r"[a-z0-9._-]+(\[.*\])?==\S+", line) for line in requirements)
     assert "://" not in text
     assert "--index-url" not in text
+
+
+def test_locks_hold_every_dependency_of_the_project():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = {
+        "base": [*project["dependencies"], *extras["postgres"], *extras["jwt"]],
+        "gpu": [*project["dependencies"], *extras["postgres"], *extras["jwt"], *extras["gpu"]],
+        "ray": [*project["dependencies"], *extras["ray"]],
+    }
+    for lock, requirements in wanted.items():
+        text = (ROOT / "requirements" / f"{lock}.lock").read_text()
+        locked = set(re.findall(r"^([a-z0-9._-]+)", text, re.MULTILINE))
+        assert {re.split(r"[^A-Za-z0-9._-]", name)[0] for name in requirements} <= locked
 
 
 @pytest.mark.parametrize("lock", ["base", "gpu"])

@@ -1,7 +1,10 @@
 """The documents are right: sessions print what is shown, commands and paths exist."""
 
 import itertools
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -108,6 +111,22 @@ def test_every_make_command_named_exists():
         text = (ROOT / document).read_text(encoding="utf-8")
         named = re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE)
         assert set(named) <= targets, document
+
+
+@pytest.mark.slow
+def test_make_demo_checks_its_product():
+    assert "`make demo`" in README
+    demo = subprocess.run(
+        ["make", "demo", f"PYTHON={sys.executable}", "ARGS=--size 200 --runs 1"],
+        cwd=ROOT,
+        env={k: v for k, v in os.environ.items() if k not in {"MAKEFLAGS", "MFLAGS", "ARGS"}},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert demo.returncode == 0, demo.stdout + demo.stderr
+    assert re.search(r"\bF\b", demo.stdout)
 
 
 PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 
-from tests.browsers import count, go, read, read_all, read_picture, show, show_anew
+from tests.browsers import SHOWN, count, go, read, read_all, read_picture, show, show_anew
 from tests.page.explorer import (
     FILE,
     MEASURED,
@@ -70,6 +70,20 @@ def test_a_plan_is_copied_as_calls_that_give_it(page, shared_server):
         assert (f, waves) == (answer["f"], answer["waves"]) == (100, read_shown(page)["waves"])
     go(page, change("device", "typed"))
     assert count(page, ".call") == 1  # curl
+
+
+def test_threads_and_rates_are_the_devices_own_again_when_it_changes(page, shared_server):
+    fields = "['threads', 'rate', 'linkrate'].map((id) => document.getElementById(id).value)"
+    own = f"{shared_server.url}/{SPLIT}".replace("T4&threads=2", "L4")
+    show(page, own)
+    untouched, expected = page.run(fields), read_shown(page)
+    go(page, change("device", "T4"))
+    for field, value in (("threads", "5"), ("rate", "900"), ("linkrate", "7")):
+        go(page, change(field, value))
+    assert page.run(fields) == ["5", "900", "7"]
+    assert read_shown(page) != expected
+    go(page, change("device", "L4"))
+    assert (page.run(fields), read_shown(page)) == (untouched, expected)
 
 
 def test_the_page_shows_the_plan_that_the_service_makes(page, shared_server):
@@ -172,6 +186,19 @@ def test_the_single_file_has_the_exercises_and_says_what_it_lacks(page):
     assert page.requests == [FILE]
 
 
+def test_f_is_moved_by_the_keyboard(page, shared_server):
+    show(page, f"{shared_server.url}/{SPLIT}")
+    for _ in range(60):
+        page.press("Tab", code=9)
+        if page.run("document.activeElement.id") == "f":
+            break
+    assert page.run("document.activeElement.id") == "f"
+    for code, key, f in ((39, "ArrowRight", 449), (36, "Home", 0), (35, "End", 4096)):
+        page.press(key, code=code)
+        page.wait(f"{SHOWN} && document.documentElement.dataset.f === '{f}'")
+        assert f"f={f}" in page.run("location.hash")
+
+
 def test_a_size_that_is_no_number_is_refused(page):
     show(page, f"{FILE}#device=T4&threads=2")
     page.run("document.getElementById('n').focus(); document.getElementById('n').select()")
@@ -198,6 +225,15 @@ def test_a_refused_split_is_told_and_drawn(page, shared_server):
     assert "less time" in read(page, "#f-choice")
     show(page, f"{shared_server.url}/{SPLIT}")  # which is made
     assert not page.run("Boolean(document.getElementById('refused'))")
+
+
+def test_a_refusal_marks_its_field(page, shared_server):
+    show(page, f"{shared_server.url}/#device=T4&threads=2&kernel=bulk&dtype=float32")
+    assert read(page, ".problem").startswith("kernel is")
+    assert find_invalid(page) == ["kernel"]
+    go(page, change("kernel", "auto"))
+    assert page.run("document.querySelector('.problem').hidden")
+    assert read(page, "#headline")
 
 
 def test_a_malformed_address_shows_the_default_product(page):

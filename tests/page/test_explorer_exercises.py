@@ -20,6 +20,15 @@ def test_a_measurement_is_hidden_until_a_guess_is_made(page):
     assert "guess=500" in page.run("location.hash")
 
 
+def test_a_measured_product_is_shown_on_the_machine_as_it_was_measured(page):
+    show(page, f"{FILE}#device=T4&threads=3&linkrate=10&rate=700&gpus=2")
+    go(page, "(() => { const one = document.getElementById('sweep'); one.value = '0'; "
+             "one.dispatchEvent(new Event('change', { bubbles: true })); })()")  # fmt: skip
+    address = page.run("location.hash")
+    assert "device=host-" in address
+    assert not any(f"{name}=" in address for name in ("threads", "linkrate", "rate", "gpus"))
+
+
 ANSWERS = {
     1: ("5", "4"), 2: ("wave", "copies"), 3: ("640", "208"), 4: ("448", "2000"),
     5: ("more", "less"), 6: ("copy out", "kernel"), 7: ("k", "size"), 8: ("1024", "0"),
@@ -56,6 +65,21 @@ def test_the_first_exercise_gives_a_hint_and_after_three_tries_the_answer(page):
         assert ("so there are 5 waves" in page.run(verdict)) is is_over
         assert ("Hint: " in page.run(verdict)) is not is_over
         assert page.run("document.getElementById('headline').checkVisibility()") is is_over
+
+
+def test_an_exercise_keeps_the_focus(page):
+    show(page, f"{FILE}{SPLIT}")
+    focused = "document.activeElement.closest('#exercise, .exercises')?.matches('#exercise')"
+    steps = (
+        (".exercises li:nth-child(2) button", False),
+        (".choices button", True),
+        ("#exercise .row button:last-child", True),  # the next exercise
+        ("#exercise .row:last-child button", False),  # it is closed
+    )
+    for button, is_in_card in steps:
+        found = f"document.querySelector({json.dumps(button)})"
+        go(page, f"{found}.focus(); {found}.click()")
+        assert page.run(focused) is is_in_card, button
 
 
 def test_a_measurement_is_not_shown_beside_another_kernel_or_machine(page):

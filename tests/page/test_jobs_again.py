@@ -6,7 +6,7 @@ import signal
 import numpy as np
 import pytest
 
-from tests.browsers import show, show_anew
+from tests.browsers import go, show, show_anew
 from tests.matrices import make_matrix
 from tests.page.jobs import CARD, LIVE, NOTICE, OLDER, hide
 
@@ -96,3 +96,24 @@ def test_a_silent_connection_is_given_up_and_opened_again(page, server, small):
     page.wait(f"{LIVE} && {NOTICE} === ''")
     job = server.post_job(small, small)
     page.wait(f"{CARD.format(job)}?.dataset.state === 'succeeded'")
+
+
+def test_an_error_stays_until_the_same_action_succeeds(page, server, slow, small):
+    gone, kept = (server.wait_job(server.post_job(small, small)) for _ in range(2))
+    waiting = server.post_job(slow, slow)
+    server.client.delete(f"/v1/matrices/{gone['result']}")
+    show_anew(page, f"{server.url}/#view=jobs")
+    page.wait(CARD.format(waiting))
+    page.run("URL.createObjectURL = () => '#view=jobs'; null")  # nothing is saved on this machine
+    press = "{}.querySelector('[aria-label^={}]').click(); null"
+    page.run(press.format(CARD.format(gone["id"]), "Download"))
+    page.wait(f"{NOTICE} !== ''")
+    page.run(press.format(CARD.format(waiting), "Cancel"))
+    page.wait(f"{CARD.format(waiting)}.dataset.state === 'cancelled'")
+    assert gone["result"] in page.run(NOTICE)
+    page.run(press.format(CARD.format(kept["id"]), "Download"))
+    page.wait(f"{NOTICE} === ''")
+    go(page, "location.hash = '#view=jobs&job=none'")
+    assert "none" in page.run(NOTICE)
+    go(page, f"location.hash = '#view=jobs&job={kept['id']}'")
+    assert page.run(NOTICE) == ""
