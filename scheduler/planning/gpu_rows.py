@@ -10,9 +10,10 @@ runs. A kernel's time is its waves:
 """
 
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from functools import cached_property
+from typing import Final
 
-from wavetrim.kernels.schedule.cuts import Rates, Spans, find_fastest, time_cut
+from wavetrim.kernels.schedule.cuts import Rates, Spans, TimedCut, find_fastest, time_cut
 from wavetrim.kernels.schedule.panels import Cut, PanelProblem, describe_product
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.problem import GemmProblem, Memory
@@ -50,39 +51,63 @@ _BLOCKS_AN_SM: Final = 16
 
 
 @dataclass(frozen=True)
-class GpuRows:
-    """One GPU with one kernel, and the most rows that it may get.
+class GpuPart:
+    """The rows of one GPU, and the kernel that computes them.
 
     Attributes:
-        position: Its position among the GPUs of the plan's profile.
+        position: The GPU's position among those of the plan's profile.
+        rows: Its rows of C.
         columns: Its columns of C.
         problem: The product of these rows and columns, as the kernel cuts it.
         rates: Rates of link and kernel.
         memory_bytes: Device memory for buffers.
+        given_cut: How they are cut in place of the fastest way.
     """
 
     position: int
+    rows: range
     columns: range
     problem: PanelProblem
     rates: Rates
     memory_bytes: int
+    given_cut: Cut | None = None
 
-    def price(self, rows: range, cut: Cut | None = None) -> "GpuPart":
-        """The part with these rows, by the fastest list of parts.
+    def take(self, rows: range, cut: Cut | None = None) -> "GpuPart":
+        """The part with these rows of C, cut so, or in the fastest way."""
+        return replace(self, rows=rows, problem=replace(self.problem, m=len(rows)), given_cut=cut)
 
-        Args:
-            rows: Rows of C.
-            cut: How they are cut in place of the fastest way.
-        """
-        problem = replace(self.problem, m=len(rows), n=len(self.columns))
-        if cut is None:
-            seconds, cut = find_fastest(problem, self.rates, self.memory_bytes)
-        else:
-            seconds = time_cut(problem, cut, self.rates, self.memory_bytes)
-        return GpuPart(self, rows, problem, cut, seconds)
+    @cached_property
+    def _timed(self) -> TimedCut:
+        if self.given_cut is None:
+            return find_fastest(self.problem, self.rates, self.memory_bytes)
+        return TimedCut(self._time(self.given_cut), self.given_cut)
+
+    def _time(self, cut: Cut, spans: list[Spans] | None = None) -> float:
+        return time_cut(self.problem, cut, self.rates, self.memory_bytes, spans)
+
+    @property
+    def cut(self) -> Cut:
+        """How it is cut: the list of parts that is priced, and runs."""
+        return self._timed.cut
+
+    @property
+    def seconds(self) -> float:
+        """Predicted seconds, uncorrected."""
+        return self._timed.seconds
+
+    @property
+    def waves(self) -> int:
+        """Waves of its rows."""
+        return self.problem.count_waves(self.problem.m)
+
+    def trace(self) -> list[Spans]:
+        """When each launch is at work."""
+        spans: list[Spans] = []
+        self._time(self.cut, spans)
+        return spans
 
     def name_bottleneck(self, dtype: str) -> str:
-        """What bounds the product of all rows: the call, copies in, copies out, or kernels."""
+        """What bounds it: the call, copies in, copies out, or kernels."""
         problem, rates = self.problem, self.rates
         item_bytes, k, n = problem.item_bytes, problem.k, problem.n
         b_rows = 0 if problem.b_resident else n
@@ -95,46 +120,7 @@ class GpuRows:
         return max(bounds, key=lambda name: bounds[name])
 
 
-class GpuPart(NamedTuple):
-    """The rows of one GPU in a plan.
-
-    Attributes:
-        gpu: The GPU.
-        rows: Its rows of C.
-        problem: Its part of the product.
-        cut: How it is cut: the list of parts that is priced, and runs.
-        seconds: Predicted seconds, uncorrected.
-    """
-
-    gpu: GpuRows
-    rows: range
-    problem: PanelProblem
-    cut: Cut
-    seconds: float
-
-    @property
-    def position(self) -> int:
-        """The GPU's position among those of the plan's profile."""
-        return self.gpu.position
-
-    @property
-    def columns(self) -> range:
-        """Its columns of C."""
-        return self.gpu.columns
-
-    @property
-    def waves(self) -> int:
-        """Waves of its rows."""
-        return self.problem.count_waves(len(self.rows))
-
-    def trace(self) -> list[Spans]:
-        """When each launch is at work."""
-        spans: list[Spans] = []
-        time_cut(self.problem, self.cut, self.gpu.rates, self.gpu.memory_bytes, spans)
-        return spans
-
-
-def build_rows(
+def take_all_rows(
     problem: GemmProblem,
     machine: MachineProfile,
     position: int,
@@ -142,8 +128,8 @@ def build_rows(
     *,
     sms: int | None,
     is_alone: bool,
-) -> GpuRows:
-    """One GPU of a machine with one kernel.
+) -> GpuPart:
+    """All rows on one GPU of a machine, by one kernel.
 
     Args:
         problem: The product.
@@ -168,7 +154,7 @@ def build_rows(
     resident_bytes = problem.b_bytes - problem.copied_b_bytes
     memory_bytes = int(MEMORY_SHARE * gpu.memory_bytes) - resident_bytes
     rates = build_rates(problem, profile, spec, is_straight=is_straight)
-    return GpuRows(position, range(problem.n), panels, rates, memory_bytes)
+    return GpuPart(position, range(problem.m), range(problem.n), panels, rates, memory_bytes)
 
 
 def count_slots(spec: KernelSpec, sm_count: int, sms: int | None = None) -> int:

@@ -106,7 +106,7 @@ class Plan:
         if f < problem.m:
             assert side is not None, "rows are left to the GPU only where a kernel runs them"
             side = side.slow_copies(CONTENTION[problem.memory]) if f else side
-            parts = side.price(problem.m - f)
+            parts = side.give_rows(problem.m - f)
         gpu_seconds = max([part.seconds for part in parts], default=0.0)
         cpu_seconds = find_cpu_seconds(problem, self.profile.cpu, f, beside_gpu=f < problem.m)
         seconds = Prediction(gpu_seconds, cpu_seconds)
