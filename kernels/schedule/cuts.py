@@ -193,8 +193,8 @@ def _time_parts(
     in_seconds = item_bytes / rates.in_bytes_per_second  # of an element, as those below
     out_seconds = item_bytes / rates.out_bytes_per_second
     add_seconds = 2 * item_bytes / rates.memory_bytes_per_second
+    peers, own_share = rates.peers, 1 / (1 + rates.peers)
     peer_seconds = item_bytes / rates.peer_bytes_per_second
-    own_share = 1 / (1 + rates.peers)
     # Rows shorter than a page share it, and its cost.
     row_seconds = rates.row_seconds * min(1.0, k * item_bytes / PAGE_BYTES)
     step_seconds, call_seconds, duplex = rates.step_seconds, rates.call_seconds, rates.duplex - 1
@@ -202,14 +202,14 @@ def _time_parts(
     computed_panels: list[float] = []
     stored_panels: list[float] = []
     loaded = passed = computed = stored = busy = call_seconds
-    for index, part in enumerate(parts):
-        rows, columns, depth = size = len(part.rows), len(part.columns), len(part.depth)
-        begins_c, ends_c = part.depth.start == 0, part.depth.stop == k
+    for index, (some_rows, some_columns, some_depth, begins_b) in enumerate(parts):
+        rows, columns, depth = size = len(some_rows), len(some_columns), len(some_depth)
+        begins_c, ends_c = some_depth.start == 0, some_depth.stop == k
         start = max(loaded, call_seconds + index * step_seconds)
         if begins_c and len(stored_panels) >= slots:
             start = max(start, computed_panels[-slots])
             computed = max(computed, stored_panels[-slots])
-        b_items = depth * columns if part.begins_b and not resident else 0
+        b_items = depth * columns if begins_b and not resident else 0
         loaded = start + step_seconds + (rows * depth + b_items * own_share) * in_seconds
         if depth < k:
             loaded += rows * row_seconds
@@ -217,23 +217,22 @@ def _time_parts(
         together = min(stored, loaded) - max(busy, start)
         if together > 0:
             loaded, stored = loaded + duplex * together, stored + duplex * together
-        passed = max(loaded, passed) + b_items * (1 - own_share) * peer_seconds
+        passed = max(loaded, passed) + b_items * (1 - own_share) * peer_seconds if peers else loaded
         if size not in kernels:
             kernels[size] = rates.find_kernel_seconds(problem, rows, columns, depth)
         launched = max(computed, passed)
         computed = launched + kernels[size]
         if not begins_c:  # C is read and written once more
             computed += rows * columns * add_seconds
-        begun = max(stored, computed)
         if ends_c:
             if computed > stored:  # until then there was no copy out
-                busy = computed
-            stored = begun + step_seconds + rows * columns * out_seconds
+                busy = stored = computed
+            begun, stored = stored, stored + step_seconds + rows * columns * out_seconds
             computed_panels.append(computed)
             stored_panels.append(stored)
         if spans is not None:
             out = (begun, stored) if ends_c else None
-            spans.append(Spans(part, (start, loaded), (launched, computed), out))
+            spans.append(Spans(parts[index], (start, loaded), (launched, computed), out))
     return stored
 
 

@@ -9,7 +9,6 @@ A `Cut` is three numbers, and the list of parts follows from it: the planner pre
 that list, and the pipeline runs it (`steps`).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -153,8 +152,9 @@ def cut_rows(problem: PanelProblem, first_rows: int, panel_rows: int) -> list[ra
     stop = min(first_rows, m)
     while start < m:
         panels.append(range(start, stop))
-        start, half = stop, (m - stop) // 2
-        stop = min(m, start + min(panel_rows, max(half // last_rows, 1) * last_rows))
+        start = stop
+        size = (m - start) // 2 // last_rows * last_rows or last_rows
+        stop = min(m, start + min(panel_rows, size))
     return panels
 
 
@@ -207,8 +207,8 @@ def list_parts(problem: PanelProblem, cut: Cut, buffers: "Buffers") -> list[Part
     first, *panels = cut_rows(
         problem, min(cut.first_rows, buffers.rows), min(cut.panel_rows, buffers.rows)
     )
-    depths = list(_divide(problem.k, buffers.depth))
-    first_depths = list(_divide(problem.k, min(buffers.depth, cut.depth)))
+    depths = _divide(problem.k, buffers.depth)
+    first_depths = _divide(problem.k, min(buffers.depth, cut.depth))
     cuts_k = buffers.depth < problem.k
     parts: list[Part] = []
     for columns in _divide(problem.n, buffers.columns):
@@ -217,6 +217,6 @@ def list_parts(problem: PanelProblem, cut: Cut, buffers: "Buffers") -> list[Part
     return parts
 
 
-def _divide(length: int, size: int) -> Iterator[range]:
+def _divide(length: int, size: int) -> list[range]:
     """Ranges of at most `size` that cover 0…length."""
-    return (range(start, min(start + size, length)) for start in range(0, length, size))
+    return [range(start, min(start + size, length)) for start in range(0, length, size)]
