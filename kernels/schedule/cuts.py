@@ -236,18 +236,23 @@ def _time_parts(
     return stored
 
 
-def find_bound(problem: PanelProblem, rows: int, rates: Rates) -> float:
-    """Seconds of the longest queue of a product's first `rows` rows: a lower bound for all cuts."""
+def list_queues(problem: PanelProblem, rows: int, rates: Rates) -> dict[str, float]:
+    """The least seconds of each queue for a product's first `rows` rows, however they are cut."""
     item_bytes, k, n = problem.item_bytes, problem.k, problem.n
     b_rows = 0.0 if problem.b_resident else n / (1 + rates.peers)
     waves = problem.find_waves(rows, n, k)
     if problem.stream_k_short:  # launches of less than one wave fill it
         waves = min(waves, problem.count_tiles(rows) / problem.slots)
-    return rates.call_seconds + max(
-        waves * rates.find_wave_seconds(k),
-        (rows + b_rows) * k * item_bytes / rates.in_bytes_per_second,
-        rows * n * item_bytes / rates.out_bytes_per_second,
-    )
+    return {
+        "kernels": waves * rates.find_wave_seconds(k),
+        "copies in": (rows + b_rows) * k * item_bytes / rates.in_bytes_per_second,
+        "copies out": rows * n * item_bytes / rates.out_bytes_per_second,
+    }
+
+
+def find_bound(problem: PanelProblem, rows: int, rates: Rates) -> float:
+    """A lower bound of the seconds of a product's first `rows` rows: its longest queue."""
+    return rates.call_seconds + max(list_queues(problem, rows, rates).values())
 
 
 def list_cuts(problem: PanelProblem, rates: Rates) -> Iterator[Cut]:

@@ -200,7 +200,7 @@ def choose_plan_on(
     # Without a GPU, candidates are those of a machine that has only its CPU: none.
     first = gpus[0] if gpus else replace(machine, gpu=None, links=(), kernels=(), beside=())
     specs = find_candidates(problem, first, options)
-    others = [other.gpu.compute_capability for other in gpus[1:] if other.gpu is not None]
+    others = [other.sheet.compute_capability for other in gpus[1:]]
     specs = tuple(one for one in specs if all(map(one.runs_on, others)))
     specs = tuple(one for one in specs if one is spec) or specs
     if not specs:

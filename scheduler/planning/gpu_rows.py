@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from wavetrim.kernels.schedule.cuts import Rates, Spans, TimedCut, find_fastest, time_cut
+from wavetrim.kernels.schedule.cuts import (
+    Rates,
+    Spans,
+    TimedCut,
+    find_fastest,
+    list_queues,
+    time_cut,
+)
 from wavetrim.kernels.schedule.panels import Cut, PanelProblem, describe_product
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.problem import GemmProblem, Memory
@@ -108,16 +115,10 @@ class GpuPart:
 
     def name_bottleneck(self, dtype: str) -> str:
         """What bounds it: the call, copies in, copies out, or kernels."""
-        problem, rates = self.problem, self.rates
-        item_bytes, k, n = problem.item_bytes, problem.k, problem.n
-        b_rows = 0 if problem.b_resident else n
-        bounds = {
-            "the call": rates.call_seconds,
-            f"kernels in {dtype}": rates.find_kernel_seconds(problem, problem.m, n, k),
-            "copies in": (problem.m + b_rows) * k * item_bytes / rates.in_bytes_per_second,
-            "copies out": problem.m * n * item_bytes / rates.out_bytes_per_second,
-        }
-        return max(bounds, key=lambda name: bounds[name])
+        queues = list_queues(self.problem, self.problem.m, self.rates)
+        bounds = {"the call": self.rates.call_seconds, **queues}
+        name = max(bounds, key=lambda name: bounds[name])
+        return f"{name} in {dtype}" if name == "kernels" else name
 
 
 def take_all_rows(
@@ -142,17 +143,15 @@ def take_all_rows(
     """
     profile = machine.gpus[position]
     is_straight = is_alone and sms is None and spec.is_cublas and can_go_straight(problem, profile)
-    gpu = profile.gpu
-    assert gpu is not None, "only a machine with a GPU runs kernels"
     panels = describe_product(
         spec,
         (problem.m, problem.n, problem.k),
-        count_slots(spec, gpu.sm_count, sms),
+        count_slots(spec, profile.sheet.sm_count, sms),
         b_resident=problem.b_resident,
         is_straight=is_straight,
     )
     resident_bytes = problem.b_bytes - problem.copied_b_bytes
-    memory_bytes = int(MEMORY_SHARE * gpu.memory_bytes) - resident_bytes
+    memory_bytes = int(MEMORY_SHARE * profile.sheet.memory_bytes) - resident_bytes
     rates = build_rates(problem, profile, spec, is_straight=is_straight)
     return GpuPart(position, range(problem.m), range(problem.n), panels, rates, memory_bytes)
 
@@ -194,19 +193,17 @@ def find_straight_link(problem: GemmProblem, profile: MachineProfile) -> LinkMod
 
 def find_rate(profile: MachineProfile, spec: KernelSpec) -> KernelRate:
     """The rate of a kernel on a machine with a GPU: as measured, else estimated."""
-    assert profile.gpu is not None, "only a machine with a GPU runs kernels"
-    return profile.find_measured(spec) or estimate_rate(profile.gpu, spec)
+    return profile.find_measured(spec) or estimate_rate(profile.sheet, spec)
 
 
 def build_rates(
     problem: GemmProblem, profile: MachineProfile, spec: KernelSpec, *, is_straight: bool = False
 ) -> Rates:
     """The rates of a machine's link and one kernel, without a CPU part."""
-    gpu, link = profile.gpu, profile.find_link(problem.memory)
+    gpu, rate = profile.sheet, find_rate(profile, spec)
+    link = profile.find_link(problem.memory)
     if is_straight:
         link = find_straight_link(problem, profile)
-    assert gpu is not None, "only a machine with a GPU runs kernels"
-    rate = find_rate(profile, spec)
     wave_items = spec.tile.m * spec.tile.n * count_slots(spec, gpu.sm_count)
     return Rates(
         in_bytes_per_second=link.in_gbytes_per_second * 1e9,
