@@ -11,7 +11,7 @@ that list, and the pipeline runs it (`steps`).
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from wavetrim.kernels.gemm.tails import divide_tiles
 from wavetrim.kernels.spec import KernelSpec
@@ -154,7 +154,8 @@ def cut_rows(problem: PanelProblem, first_rows: int, panel_rows: int) -> list[ra
         panels.append(range(start, stop))
         start = stop
         size = (m - start) // 2 // last_rows * last_rows or last_rows
-        stop = min(m, start + min(panel_rows, size))
+        stop = start + (size if size < panel_rows else panel_rows)
+        stop = min(stop, m)
     return panels
 
 
@@ -172,20 +173,12 @@ class Cut(NamedTuple):
     depth: int
 
 
-class Part(NamedTuple):
-    """One launch: C[rows, columns] ← A[rows, depth] · B[depth, columns], or added to C.
+Part: TypeAlias = tuple[range, range, range, bool]
+"""One launch: C[rows, columns] ← A[rows, depth] · B[depth, columns], or added to C.
 
-    Attributes:
-        rows: Rows of A and C.
-        columns: Columns of B and C.
-        depth: Columns of A, rows of B.
-        begins_b: Whether it is the first part with this B[depth, columns].
-    """
-
-    rows: range
-    columns: range
-    depth: range
-    begins_b: bool
+Its rows, columns and depth, and whether it is the first part with this B[depth, columns]. A plain
+tuple: a new shape makes hundreds.
+"""
 
 
 def take_whole(problem: PanelProblem) -> Cut:
@@ -212,8 +205,8 @@ def list_parts(problem: PanelProblem, cut: Cut, buffers: "Buffers") -> list[Part
     cuts_k = buffers.depth < problem.k
     parts: list[Part] = []
     for columns in _divide(problem.n, buffers.columns):
-        parts += [Part(first, columns, depth, True) for depth in first_depths]
-        parts += [Part(rows, columns, depth, cuts_k) for rows in panels for depth in depths]
+        parts += [(first, columns, depth, True) for depth in first_depths]
+        parts += [(rows, columns, depth, cuts_k) for rows in panels for depth in depths]
     return parts
 
 

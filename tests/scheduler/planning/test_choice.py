@@ -131,7 +131,7 @@ def test_the_list_of_parts_that_is_priced_is_the_one_that_runs(problem, profile,
         steps = cut_steps(part.problem, part.cut, part.memory_bytes).steps
         spans = part.trace()
         run = [(step.rows, step.columns, step.depth, step.begins_b) for step in steps]
-        assert [tuple(span.part) for span in spans] == run
+        assert [span.part for span in spans] == run
         assert spans[-1].copy_out[1] == part.seconds
 
 
