@@ -111,9 +111,9 @@ def lay_out_steps(
         resident_b: Layout of all of a resident B; None if B has buffers.
     """
     buffers, item_bytes = plan.buffers, plan.buffers.item_bytes
-    first_b = start + buffers.a_slots * buffers.a_bytes
+    first_b = start + buffers.slots * buffers.a_bytes
     first_c = first_b + buffers.b_slots * buffers.b_bytes
-    terms = first_c + buffers.c_slots * buffers.c_bytes
+    terms = first_c + buffers.slots * buffers.c_bytes
 
     def lay_out_step(step: Step) -> StepLayout:
         rows, depth, width = range(len(step.rows)), step.buffer_depth, len(step.columns)

@@ -15,7 +15,7 @@ and the product takes stored(last). Copies are slower while both directions of t
 kernel waits for these, too.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
@@ -167,45 +167,34 @@ def time_cut(
     """
     buffers = fit_buffers(problem, cut.panel_rows, cut.first_rows, gpu_memory_bytes)
     some, times = _take_some(problem, buffers)
-    return times * time_parts(some, list_parts(some, cut, buffers), rates, buffers.a_slots, spans)
+    return times * _time_parts(some, list_parts(some, cut, buffers), rates, buffers.slots, spans)
 
 
 def _take_some(problem: PanelProblem, buffers: Buffers) -> tuple[PanelProblem, float]:
     """A product with few enough parts to visit, and the whole as a multiple of it."""
     m, n, k = problem.m, problem.n, problem.k
-    rows, columns, depth = (
-        min(m, _PANELS * buffers.rows),
-        min(n, _GROUPS * buffers.columns),
-        min(k, _DEPTHS * buffers.depth),
-    )
+    rows, columns = min(m, _PANELS * buffers.rows), min(n, _GROUPS * buffers.columns)
+    depth = min(k, _DEPTHS * buffers.depth)
     if (rows, columns, depth) == (m, n, k):
         return problem, 1.0
     some = replace(problem, m=rows, n=columns, k=depth)
     return some, m / rows * (n / columns) * (k / depth)
 
 
-def time_parts(
+def _time_parts(
     problem: PanelProblem,
-    parts: Iterable[Part],
+    parts: list[Part],
     rates: Rates,
     slots: int,
-    spans: list[Spans] | None = None,
+    spans: list[Spans] | None,
 ) -> float:
-    """Predicted seconds from the call to the end of the last copy out.
-
-    Args:
-        problem: The product.
-        parts: Its parts, in order.
-        rates: The rates of the machine.
-        slots: Buffers of A and of C.
-        spans: Receives when each part is at work; None if nobody asks.
-    """
+    """Predicted seconds from the call to the end of the last copy out, with `slots` panels."""
     k, item_bytes, resident = problem.k, problem.item_bytes, problem.b_resident
     in_seconds = item_bytes / rates.in_bytes_per_second  # of an element, as those below
     out_seconds = item_bytes / rates.out_bytes_per_second
     add_seconds = 2 * item_bytes / rates.memory_bytes_per_second
+    peers, own_share = rates.peers, 1 / (1 + rates.peers)
     peer_seconds = item_bytes / rates.peer_bytes_per_second
-    own_share = 1 / (1 + rates.peers)
     # Rows shorter than a page share it, and its cost.
     row_seconds = rates.row_seconds * min(1.0, k * item_bytes / PAGE_BYTES)
     step_seconds, call_seconds, duplex = rates.step_seconds, rates.call_seconds, rates.duplex - 1
@@ -213,53 +202,59 @@ def time_parts(
     computed_panels: list[float] = []
     stored_panels: list[float] = []
     loaded = passed = computed = stored = busy = call_seconds
-    for index, part in enumerate(parts):
-        rows, columns, depth = len(part.rows), len(part.columns), len(part.depth)
-        start = max(loaded, call_seconds + index * step_seconds)
-        if part.depth.start == 0 and len(stored_panels) >= slots:
+    # Conditions where `max` and `min` would be shorter: those take a third of a new shape's time.
+    for index, (some_rows, some_columns, some_depth, begins_b) in enumerate(parts):
+        rows, columns, depth = size = len(some_rows), len(some_columns), len(some_depth)
+        begins_c, ends_c = some_depth.start == 0, some_depth.stop == k
+        ready = call_seconds + index * step_seconds
+        start = loaded if loaded > ready else ready
+        if begins_c and len(stored_panels) >= slots:
             start = max(start, computed_panels[-slots])
             computed = max(computed, stored_panels[-slots])
-        b_items = 0 if resident or not part.begins_b else depth * columns
+        b_items = depth * columns if begins_b and not resident else 0
         loaded = start + step_seconds + (rows * depth + b_items * own_share) * in_seconds
         if depth < k:
             loaded += rows * row_seconds
         # While copies out are under way, both take longer.
-        together = duplex * max(0.0, min(stored, loaded) - max(busy, start))
-        loaded, stored = loaded + together, stored + together
-        passed = max(loaded, passed) + b_items * (1 - own_share) * peer_seconds
-        size = rows, columns, depth
+        together = (stored if stored < loaded else loaded) - (busy if busy > start else start)
+        if together > 0:
+            loaded, stored = loaded + duplex * together, stored + duplex * together
+        passed = max(loaded, passed) + b_items * (1 - own_share) * peer_seconds if peers else loaded
         if size not in kernels:
             kernels[size] = rates.find_kernel_seconds(problem, rows, columns, depth)
-        launched = max(computed, passed)
+        launched = computed if computed > passed else passed
         computed = launched + kernels[size]
-        if part.depth.start:  # C is read and written once more
+        if not begins_c:  # C is read and written once more
             computed += rows * columns * add_seconds
-        is_last = part.depth.stop == k
-        if is_last:
+        if ends_c:
             if computed > stored:  # until then there was no copy out
-                busy = computed
-            begun = max(stored, computed)
-            stored = begun + step_seconds + rows * columns * out_seconds
+                busy = stored = computed
+            begun, stored = stored, stored + step_seconds + rows * columns * out_seconds
             computed_panels.append(computed)
             stored_panels.append(stored)
         if spans is not None:
-            out = (begun, stored) if is_last else None
-            spans.append(Spans(part, (start, loaded), (launched, computed), out))
+            out = (begun, stored) if ends_c else None
+            spans.append(Spans(parts[index], (start, loaded), (launched, computed), out))
     return stored
 
 
-def find_bound(problem: PanelProblem, rows: int, rates: Rates) -> float:
-    """Seconds of the longest queue of a product's first `rows` rows: a lower bound for all cuts."""
+def list_queues(problem: PanelProblem, rows: int, rates: Rates) -> dict[str, float]:
+    """The least seconds of each queue for a product's first `rows` rows, however they are cut."""
     item_bytes, k, n = problem.item_bytes, problem.k, problem.n
     b_rows = 0.0 if problem.b_resident else n / (1 + rates.peers)
     waves = problem.find_waves(rows, n, k)
     if problem.stream_k_short:  # launches of less than one wave fill it
         waves = min(waves, problem.count_tiles(rows) / problem.slots)
-    return rates.call_seconds + max(
-        waves * rates.find_wave_seconds(k),
-        (rows + b_rows) * k * item_bytes / rates.in_bytes_per_second,
-        rows * n * item_bytes / rates.out_bytes_per_second,
-    )
+    return {
+        "kernels": waves * rates.find_wave_seconds(k),
+        "copies in": (rows + b_rows) * k * item_bytes / rates.in_bytes_per_second,
+        "copies out": rows * n * item_bytes / rates.out_bytes_per_second,
+    }
+
+
+def find_bound(problem: PanelProblem, rows: int, rates: Rates) -> float:
+    """A lower bound of the seconds of a product's first `rows` rows: its longest queue."""
+    return rates.call_seconds + max(list_queues(problem, rows, rates).values())
 
 
 def list_cuts(problem: PanelProblem, rates: Rates) -> Iterator[Cut]:

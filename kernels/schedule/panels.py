@@ -9,10 +9,9 @@ A `Cut` is three numbers, and the list of parts follows from it: the planner pre
 that list, and the pipeline runs it (`steps`).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from wavetrim.kernels.gemm.tails import divide_tiles
 from wavetrim.kernels.spec import KernelSpec
@@ -141,7 +140,7 @@ def describe_product(
     )  # fmt: skip
 
 
-def cut_rows(problem: PanelProblem, first_rows: int, panel_rows: int) -> Iterator[range]:
+def cut_rows(problem: PanelProblem, first_rows: int, panel_rows: int) -> list[range]:
     """Cut M into panels of whole rows of tiles: `first_rows`, then `panel_rows`, then smaller ones.
 
     The last ones have a quarter of `panel_rows`, so that little is left to copy out after the last
@@ -149,13 +148,15 @@ def cut_rows(problem: PanelProblem, first_rows: int, panel_rows: int) -> Iterato
     """
     tile_m, m = problem.tile_m, problem.m
     last_rows = min(panel_rows, max(1, round(panel_rows / 4 / tile_m)) * tile_m)
-    start = min(first_rows, m)
-    yield range(start)
+    panels, start = [], 0
+    stop = min(first_rows, m)
     while start < m:
-        left = m - start
-        size = min(panel_rows, left, max(left // 2 // last_rows, 1) * last_rows)
-        yield range(start, start + size)
-        start += size
+        panels.append(range(start, stop))
+        start = stop
+        size = (m - start) // 2 // last_rows * last_rows or last_rows
+        stop = start + (size if size < panel_rows else panel_rows)
+        stop = min(stop, m)
+    return panels
 
 
 class Cut(NamedTuple):
@@ -172,20 +173,12 @@ class Cut(NamedTuple):
     depth: int
 
 
-class Part(NamedTuple):
-    """One launch: C[rows, columns] ← A[rows, depth] · B[depth, columns], or added to C.
+Part: TypeAlias = tuple[range, range, range, bool]
+"""One launch: C[rows, columns] ← A[rows, depth] · B[depth, columns], or added to C.
 
-    Attributes:
-        rows: Rows of A and C.
-        columns: Columns of B and C.
-        depth: Columns of A, rows of B.
-        begins_b: Whether it is the first part with this B[depth, columns].
-    """
-
-    rows: range
-    columns: range
-    depth: range
-    begins_b: bool
+Its rows, columns and depth, and whether it is the first part with this B[depth, columns]. A plain
+tuple: a new shape makes hundreds.
+"""
 
 
 def take_whole(problem: PanelProblem) -> Cut:
@@ -193,7 +186,7 @@ def take_whole(problem: PanelProblem) -> Cut:
     return Cut(first_rows=problem.m, panel_rows=problem.m, depth=problem.k)
 
 
-def list_parts(problem: PanelProblem, cut: Cut, buffers: "Buffers") -> Iterator[Part]:
+def list_parts(problem: PanelProblem, cut: Cut, buffers: "Buffers") -> list[Part]:
     """The parts of a product in order.
 
     Loops from the outermost: groups of columns (one group if B fits), panels of rows, K. The first
@@ -202,23 +195,21 @@ def list_parts(problem: PanelProblem, cut: Cut, buffers: "Buffers") -> Iterator[
     Args:
         problem: The product.
         cut: How it is cut.
-        buffers: "Buffers" on the device, which may be smaller than the cut wants.
+        buffers: Buffers on the device, which may be smaller than the cut wants.
     """
-    first_rows = min(cut.first_rows, buffers.rows)
-    panel_rows = min(cut.panel_rows, buffers.rows)
-    depths = list(_divide(problem.k, buffers.depth))
-    first_depths = list(_divide(problem.k, min(buffers.depth, cut.depth)))
+    first, *panels = cut_rows(
+        problem, min(cut.first_rows, buffers.rows), min(cut.panel_rows, buffers.rows)
+    )
+    depths = _divide(problem.k, buffers.depth)
+    first_depths = _divide(problem.k, min(buffers.depth, cut.depth))
     cuts_k = buffers.depth < problem.k
+    parts: list[Part] = []
     for columns in _divide(problem.n, buffers.columns):
-        panels = cut_rows(problem, first_rows, panel_rows)
-        first = next(panels)
-        for depth in first_depths:
-            yield Part(first, columns, depth, True)
-        for rows in panels:
-            for depth in depths:
-                yield Part(rows, columns, depth, cuts_k)
+        parts += [(first, columns, depth, True) for depth in first_depths]
+        parts += [(rows, columns, depth, cuts_k) for rows in panels for depth in depths]
+    return parts
 
 
-def _divide(length: int, size: int) -> Iterator[range]:
+def _divide(length: int, size: int) -> list[range]:
     """Ranges of at most `size` that cover 0…length."""
-    return (range(start, min(start + size, length)) for start in range(0, length, size))
+    return [range(start, min(start + size, length)) for start in range(0, length, size)]

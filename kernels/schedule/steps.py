@@ -67,7 +67,7 @@ def cut_steps(problem: PanelProblem, cut: Cut, gpu_memory_bytes: int) -> StepPla
         OperandError: Not even one tile fits; the message names the smallest `gpu_memory_bytes`.
     """
     buffers = fit_buffers(problem, cut.panel_rows, cut.first_rows, gpu_memory_bytes)
-    parts = list(list_parts(problem, cut, buffers))
+    parts = list_parts(problem, cut, buffers)
     return StepPlan(cut, tuple(_assign_buffers(problem, buffers, parts)), buffers)
 
 
@@ -96,7 +96,7 @@ def _assign_buffers(problem: PanelProblem, buffers: Buffers, parts: list[Part]) 
     """Assign buffers to each part, with the steps after which they are free."""
     k, b_resident = problem.k, problem.b_resident
     cuts_k = buffers.depth < k
-    a, b, c = map(_Fills, (buffers.a_slots, buffers.b_slots, buffers.c_slots))
+    a, b, c = map(_Fills, (buffers.slots, buffers.b_slots, buffers.slots))
     for index, (rows, columns, depth, begins_b) in enumerate(parts):
         panel = columns.start, rows.start
         content = (*panel, depth.start) if cuts_k else panel

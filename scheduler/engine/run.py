@@ -29,7 +29,7 @@ from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks, RowsDone
 from wavetrim.scheduler.execution.small_stacks import compute_small_stack, lay_out
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.options import NO_OPTIONS
-from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.choice import PlanCache
 from wavetrim.scheduler.planning.description import describe_choice, describe_plan
 from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.scheduler.planning.plan import Plan

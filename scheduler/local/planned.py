@@ -17,7 +17,7 @@ from wavetrim.scheduler.execution.product import raise_translated
 from wavetrim.scheduler.execution.rows import Hooks
 from wavetrim.scheduler.local.known import KnownProducts
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.choice import PlanCache
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile

@@ -18,14 +18,14 @@
 3. `cpu_rows`: the time of the CPU's rows.
 4. `plan`: F, and all that follows from it: which device computes which rows, and when it is done.
 5. `choice`: the fastest of the GPU alone, the CPU alone, and the split with the F at which both
-   meet, if that saves enough; on one GPU and on more.
+   meet, if that saves enough; on one GPU and on more. Plans are kept by shape.
 
 `description` is a plan as JSON, with the source of each number, the seconds over F and when each
 device is at work (`drawing`); `picture` draws it for notebooks.
 
 Runs correct predictions by a factor for each device and bottleneck (`profile/corrections`).
 
-`cache` keeps plans by shape. `residency` decides when a B that comes again stays on the GPUs, by
-the plans with and without it there. `device_sets` chooses which devices work at which product while
-several wait. `placing` chooses among the engines of a cluster.
+`residency` decides when a B that comes again stays on the GPUs, by the plans with and without it
+there. `device_sets` chooses which devices work at which product while several wait. `placing`
+chooses among the engines of a cluster.
 """

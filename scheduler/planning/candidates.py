@@ -47,22 +47,21 @@ def find_candidates(
             on this machine.
     """
     _check_accuracy(problem, options)
-    gpu = profile.gpu
-    runnable = [
-        spec
-        for spec in _find_accurate(problem, options)
-        if gpu is not None and spec.runs_on(gpu.compute_capability)
-    ]
-    if options.kernel != "auto" and not runnable and gpu is not None:
+    specs, gpu = _find_accurate(problem, options), profile.gpu
+    if gpu is None:
+        if options.sms is not None:
+            raise PlanError("sms", options.sms, "left out: there is no GPU")
+        return ()
+    specs = [spec for spec in specs if spec.runs_on(gpu.compute_capability)]
+    if options.kernel != "auto" and not specs:
         known = list_kernels(dtype=problem.dtype, compute_capability=gpu.compute_capability)
         limit = f"one that {profile.device} runs in {problem.dtype}: auto, {_name(known)}"
         raise PlanError("kernel", options.kernel, limit)
     if options.sms is not None:
-        runnable = _find_limited(problem, profile, options, runnable)
-    elif options.kernel == "auto" and gpu is not None and can_go_straight(problem, profile):
-        runnable = [spec for spec in runnable if spec.is_cublas] or runnable
-    measured = [spec for spec in runnable if profile.find_measured(spec)]
-    return tuple(measured or runnable)
+        specs = _find_limited(problem, profile, options, options.sms, specs)
+    elif options.kernel == "auto" and can_go_straight(problem, profile):
+        specs = [spec for spec in specs if spec.is_cublas] or specs
+    return tuple(spec for spec in specs if profile.find_measured(spec)) or tuple(specs)
 
 
 def find_positions(profile: MachineProfile, devices: str | None) -> tuple[int, ...]:
@@ -88,12 +87,7 @@ def find_positions(profile: MachineProfile, devices: str | None) -> tuple[int, .
         limit = f'"none", or indices among {here}' if here else '"none": there is no GPU'
         raise PlanError("devices", devices, limit)
     found = [position for position, gpu in enumerate(gpus) if gpu.index in wanted]
-    return tuple(sorted(found, key=lambda position: -_rate_gpu(gpus[position])))
-
-
-def _rate_gpu(profile: MachineProfile) -> float:
-    """The GPU's peak in float32 by its data sheet."""
-    return profile.gpu.float32_gflops if profile.gpu is not None else 0.0
+    return tuple(sorted(found, key=lambda position: -gpus[position].sheet.float32_gflops))
 
 
 def check_residence(problem: GemmProblem, gpus: Iterable[MachineProfile]) -> None:
@@ -103,8 +97,7 @@ def check_residence(problem: GemmProblem, gpus: Iterable[MachineProfile]) -> Non
         PlanError: B is too large to stay.
     """
     for profile in gpus:
-        assert profile.gpu is not None, "a position is that of a GPU"
-        most_bytes = int(MOST_RESIDENT_SHARE * profile.gpu.memory_bytes)
+        most_bytes = int(MOST_RESIDENT_SHARE * profile.sheet.memory_bytes)
         if problem.b_bytes > most_bytes:
             limit = f"false: B has {problem.b_bytes} bytes, and {most_bytes} are the most that stay"
             raise PlanError("resident", True, limit)
@@ -138,22 +131,15 @@ def _check_accuracy(problem: GemmProblem, options: PlanOptions) -> None:
 
 def _find_accurate(problem: GemmProblem, options: PlanOptions) -> list[KernelSpec]:
     """The kernels of the element type and accuracy: those of the requested name, or all."""
+    allowed = _ACCURACIES_THAT_MEET[options.accuracy or DEFAULT_ACCURACY]
+    fitting = [spec for spec in list_kernels(dtype=problem.dtype) if spec.accuracy in allowed]
     if options.kernel == "auto":
         if options.tile is not None:
             raise PlanError("tile", options.tile, 'left out while kernel is "auto"')
-        allowed = _ACCURACIES_THAT_MEET[options.accuracy or DEFAULT_ACCURACY]
-        return [
-            spec
-            for spec in list_kernels(dtype=problem.dtype)
-            if spec.automatic and spec.accuracy in allowed and problem.k >= spec.least_k
-        ]
+        return [spec for spec in fitting if spec.automatic and problem.k >= spec.least_k]
     named = _find_named(problem, options)
-    if options.accuracy is None:
-        return named
-    allowed = _ACCURACIES_THAT_MEET[options.accuracy]
-    accurate = [spec for spec in named if spec.accuracy in allowed]
+    accurate = [spec for spec in named if options.accuracy is None or spec.accuracy in allowed]
     if not accurate:
-        fitting = (s for s in list_kernels(dtype=problem.dtype) if s.accuracy in allowed)
         limit = f"auto, or of accuracy {options.accuracy} in {problem.dtype}: {_name(fitting)}"
         raise PlanError("kernel", options.kernel, limit)
     return accurate
@@ -178,28 +164,27 @@ def _find_named(problem: GemmProblem, options: PlanOptions) -> list[KernelSpec]:
 
 
 def _find_limited(
-    problem: GemmProblem, profile: MachineProfile, options: PlanOptions, specs: list[KernelSpec]
+    problem: GemmProblem,
+    profile: MachineProfile,
+    options: PlanOptions,
+    sms: int,
+    specs: list[KernelSpec],
 ) -> list[KernelSpec]:
     """The candidates that can be limited to the requested number of multiprocessors."""
-    if profile.gpu is None:
-        raise PlanError("sms", options.sms, "left out: there is no GPU")
-    sms, count = options.sms or 0, profile.gpu.sm_count
-    if not 1 <= sms <= count:
-        raise PlanError("sms", sms, f"1…{count}, the multiprocessors of {profile.device}")
+    count = profile.sheet.sm_count
     able = [spec for spec in specs if spec.can_limit_sms]
     held = [spec for spec in able if spec.count_usable_sms(sms, count)]
-    if held:
+    if not 1 <= sms <= count:
+        limit = f"1…{count}, the multiprocessors of {profile.device}"
+    elif held:
         return held
-    if able:
-        least = min(spec.sms_quantum for spec in able)
-        names = _name(able)
-        raise PlanError("sms", sms, f"{least}…{count} with {names}")
-    if not specs:
-        reason = explain_no_kernel(problem, profile, options)
-        raise PlanError("sms", sms, f"left out: {reason}")
-    others = _name(spec for spec in list_kernels(dtype=problem.dtype) if spec.can_limit_sms)
-    refused = _name(specs)
-    limit = f"left out with {refused}; {others} can be limited to some multiprocessors"
+    elif able:
+        limit = f"{min(spec.sms_quantum for spec in able)}…{count} with {_name(able)}"
+    elif not specs:
+        limit = f"left out: {explain_no_kernel(problem, profile, options)}"
+    else:
+        others = _name(spec for spec in list_kernels(dtype=problem.dtype) if spec.can_limit_sms)
+        limit = f"left out with {_name(specs)}; {others} can be limited to some multiprocessors"
     raise PlanError("sms", sms, limit)
 
 

@@ -6,15 +6,17 @@ Both parts of a split work at the same time, so it takes as long as the longer o
 
 The GPUs' time rises with their rows, in waves, and the CPU's falls; so the best F is where they
 meet. A split must promise to save a share of the better single device's time, `SPLIT_GAIN`, and
-each further GPU as much. Pure: no array or device is touched.
+each further GPU as much. Pure: no array or device is touched. Plans are kept by shape
+(`PlanCache`).
 """
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
-from typing import Final
+from typing import Final, TypeAlias
 
+from wavetrim.kernels.last_used import LastUsed
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
@@ -26,7 +28,7 @@ from wavetrim.scheduler.planning.candidates import (
 )
 from wavetrim.scheduler.planning.cpu_rows import CONTENTION, delay_end, find_cpu_seconds
 from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
-from wavetrim.scheduler.planning.plan import Plan, plan_on_cpu
+from wavetrim.scheduler.planning.plan import Plan, Prediction
 from wavetrim.scheduler.planning.team import choose_side
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -34,6 +36,48 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 SPLIT_GAIN: Final[dict[Memory, float]] = {"pinned": 0.05, "pageable": 0.10}
 """Share of the better single device's time that a split must promise to save: one device is the
 steadier choice. Staged copies want the CPU's cores as well."""
+
+CAPACITY: Final = 1024
+"""Plans that are kept; chosen, to bound host memory."""
+
+_Question: TypeAlias = tuple[
+    int, int, int, str, str, bool, PlanOptions | None, int, DeviceSet | None
+]
+
+
+class PlanCache:
+    """The plans that were used last, by product and options. Thread-safe.
+
+    A plan is chosen anew when runs have corrected a prediction by much (`profile.corrections`).
+    That happens seldom, and takes some milliseconds.
+    """
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._kept = LastUsed[_Question, Plan](capacity)
+
+    def choose(
+        self,
+        problem: GemmProblem,
+        profile: MachineProfile,
+        options: PlanOptions = NO_OPTIONS,
+        device_set: DeviceSet | None = None,
+    ) -> Plan:
+        """The plan of `choose_plan`, which is called here once for equal arguments.
+
+        Raises:
+            PlanError: An option cannot be met. Refusals are not kept.
+        """
+        # Numbers and strings hash faster than dataclasses. A plan that is kept keeps its profile
+        # alive, so no other profile gets the same id.
+        question = (
+            problem.m, problem.n, problem.k, problem.dtype, problem.memory, problem.b_resident,
+            None if options is NO_OPTIONS else options, id(profile), device_set,
+        )  # fmt: skip
+        plan = self._kept.find(question)
+        if plan is None or plan.version != profile.corrections.version:
+            plan = choose_plan(problem, profile, options, device_set)
+            self._kept.keep(question, plan)
+        return plan
 
 
 def choose_plan(
@@ -148,25 +192,24 @@ def choose_plan_on(
         positions: Positions of the GPUs among those of the machine.
         spec: The only kernel to consider, if all of these GPUs run it; None to compare all.
     """
-    f = options.f
-    on_cpu = plan_on_cpu(problem, machine, positions, options.sms)
+    f, m = options.f, problem.m
+    version = machine.corrections.version  # before anything is predicted
+    seconds = Prediction(0.0, find_cpu_seconds(problem, machine.cpu, m))
+    on_cpu = Plan(problem, machine, tuple(positions), None, options.sms, version, m, (), seconds)
     gpus = [machine.gpus[position] for position in positions]
     # Without a GPU, candidates are those of a machine that has only its CPU: none.
     first = gpus[0] if gpus else replace(machine, gpu=None, links=(), kernels=(), beside=())
     specs = find_candidates(problem, first, options)
-    others = [other.gpu.compute_capability for other in gpus[1:] if other.gpu is not None]
+    others = [other.sheet.compute_capability for other in gpus[1:]]
     specs = tuple(one for one in specs if all(map(one.runs_on, others)))
     specs = tuple(one for one in specs if one is spec) or specs
     if not specs:
         reason = explain_no_kernel(problem, first, options)
-        if f not in ("auto", problem.m) and len(gpus) <= 1:  # one of several GPUs may run a kernel
-            raise PlanError("f", f, f'"auto" or {problem.m}: {reason}')
+        if f not in ("auto", m) and len(gpus) <= 1:  # one of several GPUs may run a kernel
+            raise PlanError("f", f, f'"auto" or {m}: {reason}')
         return replace(on_cpu, no_gpu_reason=reason)
-    each = [
-        replace(on_cpu, side=choose_side(problem, machine, positions, one, options.sms))
-        for one in specs
-    ]
-    given = [one.give_cpu(0 if f == "auto" else f) for one in each]
+    sides = (choose_side(problem, machine, positions, one, options.sms) for one in specs)
+    given = [replace(on_cpu, side=side).give_cpu(0 if f == "auto" else f) for side in sides]
     fastest = min(given, key=lambda one: one.chosen_seconds)
     return _choose_f(fastest) if f == "auto" else fastest
 

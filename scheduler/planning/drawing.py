@@ -123,13 +123,13 @@ def _list_gpu_spans(part: GpuPart, factor: float) -> dict[Work, list[dict[str, A
     factor *= part.seconds / max(one.copy_out[1] for one in traced if one.copy_out)
     row, column = part.rows.start, part.columns.start  # those of a step count from the part's
     for one in traced:
-        step = one.part
-        rows = range(row + step.rows.start, row + step.rows.stop)
-        columns = range(column + step.columns.start, column + step.columns.stop)
+        part_rows, part_columns, depth, _ = one.part
+        rows = range(row + part_rows.start, row + part_rows.stop)
+        columns = range(column + part_columns.start, column + part_columns.stop)
         for work, time in zip(GPU_WORK, (one.copy_in, one.kernel, one.copy_out), strict=True):
             if time is not None:
                 begin, end = (factor * seconds for seconds in time)
-                spans[work].append(_describe_span(begin, end, rows, columns, len(step.depth)))
+                spans[work].append(_describe_span(begin, end, rows, columns, len(depth)))
     return spans
 
 

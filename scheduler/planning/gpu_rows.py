@@ -10,9 +10,17 @@ runs. A kernel's time is its waves:
 """
 
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from functools import cached_property
+from typing import Final
 
-from wavetrim.kernels.schedule.cuts import Rates, Spans, find_fastest, time_cut
+from wavetrim.kernels.schedule.cuts import (
+    Rates,
+    Spans,
+    TimedCut,
+    find_fastest,
+    list_queues,
+    time_cut,
+)
 from wavetrim.kernels.schedule.panels import Cut, PanelProblem, describe_product
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.problem import GemmProblem, Memory
@@ -50,91 +58,70 @@ _BLOCKS_AN_SM: Final = 16
 
 
 @dataclass(frozen=True)
-class GpuRows:
-    """One GPU with one kernel, and the most rows that it may get.
+class GpuPart:
+    """The rows of one GPU, and the kernel that computes them.
 
     Attributes:
-        position: Its position among the GPUs of the plan's profile.
+        position: The GPU's position among those of the plan's profile.
+        rows: Its rows of C.
         columns: Its columns of C.
         problem: The product of these rows and columns, as the kernel cuts it.
         rates: Rates of link and kernel.
         memory_bytes: Device memory for buffers.
+        given_cut: How they are cut in place of the fastest way.
     """
 
     position: int
+    rows: range
     columns: range
     problem: PanelProblem
     rates: Rates
     memory_bytes: int
+    given_cut: Cut | None = None
 
-    def price(self, rows: range, cut: Cut | None = None) -> "GpuPart":
-        """The part with these rows, by the fastest list of parts.
+    def take(self, rows: range, cut: Cut | None = None) -> "GpuPart":
+        """The part with these rows of C, cut so, or in the fastest way."""
+        return replace(self, rows=rows, problem=replace(self.problem, m=len(rows)), given_cut=cut)
 
-        Args:
-            rows: Rows of C.
-            cut: How they are cut in place of the fastest way.
-        """
-        problem = replace(self.problem, m=len(rows), n=len(self.columns))
-        if cut is None:
-            seconds, cut = find_fastest(problem, self.rates, self.memory_bytes)
-        else:
-            seconds = time_cut(problem, cut, self.rates, self.memory_bytes)
-        return GpuPart(self, rows, problem, cut, seconds)
+    @cached_property
+    def _timed(self) -> TimedCut:
+        if self.given_cut is None:
+            return find_fastest(self.problem, self.rates, self.memory_bytes)
+        return TimedCut(self._time(self.given_cut), self.given_cut)
 
-    def name_bottleneck(self, dtype: str) -> str:
-        """What bounds the product of all rows: the call, copies in, copies out, or kernels."""
-        problem, rates = self.problem, self.rates
-        item_bytes, k, n = problem.item_bytes, problem.k, problem.n
-        b_rows = 0 if problem.b_resident else n
-        bounds = {
-            "the call": rates.call_seconds,
-            f"kernels in {dtype}": rates.find_kernel_seconds(problem, problem.m, n, k),
-            "copies in": (problem.m + b_rows) * k * item_bytes / rates.in_bytes_per_second,
-            "copies out": problem.m * n * item_bytes / rates.out_bytes_per_second,
-        }
-        return max(bounds, key=lambda name: bounds[name])
-
-
-class GpuPart(NamedTuple):
-    """The rows of one GPU in a plan.
-
-    Attributes:
-        gpu: The GPU.
-        rows: Its rows of C.
-        problem: Its part of the product.
-        cut: How it is cut: the list of parts that is priced, and runs.
-        seconds: Predicted seconds, uncorrected.
-    """
-
-    gpu: GpuRows
-    rows: range
-    problem: PanelProblem
-    cut: Cut
-    seconds: float
+    def _time(self, cut: Cut, spans: list[Spans] | None = None) -> float:
+        return time_cut(self.problem, cut, self.rates, self.memory_bytes, spans)
 
     @property
-    def position(self) -> int:
-        """The GPU's position among those of the plan's profile."""
-        return self.gpu.position
+    def cut(self) -> Cut:
+        """How it is cut: the list of parts that is priced, and runs."""
+        return self._timed.cut
 
     @property
-    def columns(self) -> range:
-        """Its columns of C."""
-        return self.gpu.columns
+    def seconds(self) -> float:
+        """Predicted seconds, uncorrected."""
+        return self._timed.seconds
 
     @property
     def waves(self) -> int:
         """Waves of its rows."""
-        return self.problem.count_waves(len(self.rows))
+        return self.problem.count_waves(self.problem.m)
 
     def trace(self) -> list[Spans]:
         """When each launch is at work."""
         spans: list[Spans] = []
-        time_cut(self.problem, self.cut, self.gpu.rates, self.gpu.memory_bytes, spans)
+        self._time(self.cut, spans)
         return spans
 
+    def name_bottleneck(self, dtype: str) -> str:
+        """What bounds it: the call, copies in, copies out, or kernels."""
+        queues = list_queues(self.problem, self.problem.m, self.rates)
+        bounds = {"the call": self.rates.call_seconds, **queues}
+        name = max(bounds, key=lambda name: bounds[name])
+        return f"{name} in {dtype}" if name == "kernels" else name
 
-def build_rows(
+
+def take_all_rows(
     problem: GemmProblem,
     machine: MachineProfile,
     position: int,
@@ -142,8 +129,8 @@ def build_rows(
     *,
     sms: int | None,
     is_alone: bool,
-) -> GpuRows:
-    """One GPU of a machine with one kernel.
+) -> GpuPart:
+    """All rows on one GPU of a machine, by one kernel.
 
     Args:
         problem: The product.
@@ -156,19 +143,17 @@ def build_rows(
     """
     profile = machine.gpus[position]
     is_straight = is_alone and sms is None and spec.is_cublas and can_go_straight(problem, profile)
-    gpu = profile.gpu
-    assert gpu is not None, "only a machine with a GPU runs kernels"
     panels = describe_product(
         spec,
         (problem.m, problem.n, problem.k),
-        count_slots(spec, gpu.sm_count, sms),
+        count_slots(spec, profile.sheet.sm_count, sms),
         b_resident=problem.b_resident,
         is_straight=is_straight,
     )
     resident_bytes = problem.b_bytes - problem.copied_b_bytes
-    memory_bytes = int(MEMORY_SHARE * gpu.memory_bytes) - resident_bytes
+    memory_bytes = int(MEMORY_SHARE * profile.sheet.memory_bytes) - resident_bytes
     rates = build_rates(problem, profile, spec, is_straight=is_straight)
-    return GpuRows(position, range(problem.n), panels, rates, memory_bytes)
+    return GpuPart(position, range(problem.m), range(problem.n), panels, rates, memory_bytes)
 
 
 def count_slots(spec: KernelSpec, sm_count: int, sms: int | None = None) -> int:
@@ -208,19 +193,17 @@ def find_straight_link(problem: GemmProblem, profile: MachineProfile) -> LinkMod
 
 def find_rate(profile: MachineProfile, spec: KernelSpec) -> KernelRate:
     """The rate of a kernel on a machine with a GPU: as measured, else estimated."""
-    assert profile.gpu is not None, "only a machine with a GPU runs kernels"
-    return profile.find_measured(spec) or estimate_rate(profile.gpu, spec)
+    return profile.find_measured(spec) or estimate_rate(profile.sheet, spec)
 
 
 def build_rates(
     problem: GemmProblem, profile: MachineProfile, spec: KernelSpec, *, is_straight: bool = False
 ) -> Rates:
     """The rates of a machine's link and one kernel, without a CPU part."""
-    gpu, link = profile.gpu, profile.find_link(problem.memory)
+    gpu, rate = profile.sheet, find_rate(profile, spec)
+    link = profile.find_link(problem.memory)
     if is_straight:
         link = find_straight_link(problem, profile)
-    assert gpu is not None, "only a machine with a GPU runs kernels"
-    rate = find_rate(profile, spec)
     wave_items = spec.tile.m * spec.tile.n * count_slots(spec, gpu.sm_count)
     return Rates(
         in_bytes_per_second=link.in_gbytes_per_second * 1e9,

@@ -1,6 +1,5 @@
 """The plan: which devices compute which rows of a product, and the seconds that follow. Pure."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -106,7 +105,7 @@ class Plan:
         if f < problem.m:
             assert side is not None, "rows are left to the GPU only where a kernel runs them"
             side = side.slow_copies(CONTENTION[problem.memory]) if f else side
-            parts = side.price(problem.m - f)
+            parts = side.give_rows(problem.m - f)
         gpu_seconds = max([part.seconds for part in parts], default=0.0)
         cpu_seconds = find_cpu_seconds(problem, self.profile.cpu, f, beside_gpu=f < problem.m)
         seconds = Prediction(gpu_seconds, cpu_seconds)
@@ -298,12 +297,3 @@ class Plan:
         from wavetrim.scheduler.planning.description import describe_fully
 
         return describe_fully(self, drawing=drawing)
-
-
-def plan_on_cpu(
-    problem: GemmProblem, machine: MachineProfile, positions: Sequence[int], sms: int | None
-) -> Plan:
-    """The plan with all rows on the CPU, before a kernel of the GPUs is chosen."""
-    seconds = Prediction(0.0, find_cpu_seconds(problem, machine.cpu, problem.m))
-    version = machine.corrections.version
-    return Plan(problem, machine, tuple(positions), None, sms, version, problem.m, (), seconds)

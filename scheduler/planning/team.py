@@ -5,7 +5,7 @@ parts of B, so that it crosses the links once; and columns, where A is much smal
 links end at one host memory, so each has its part of what they reach together.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -14,7 +14,7 @@ from wavetrim.kernels.schedule.cuts import Rates, find_bound
 from wavetrim.kernels.schedule.panels import divide_up
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.planning.cpu_rows import Contention
-from wavetrim.scheduler.planning.gpu_rows import GpuPart, GpuRows, build_rows
+from wavetrim.scheduler.planning.gpu_rows import GpuPart, take_all_rows
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.estimate import estimate_joint
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -40,13 +40,13 @@ class GpuSide:
     """The GPUs of a plan, with one kernel.
 
     Attributes:
-        members: Each of them.
+        members: Each of them, as if it had all rows.
         spec: The kernel.
         divides_columns: Whether each GPU computes all rows of its columns; else they divide rows.
         exchanges: Whether they exchange parts of B, so that it crosses the links once.
     """
 
-    members: tuple[GpuRows, ...]
+    members: tuple[GpuPart, ...]
     spec: KernelSpec
     divides_columns: bool = False
     exchanges: bool = False
@@ -73,16 +73,20 @@ class GpuSide:
         shares = zip(self.members, self.divide(rows), strict=True)
         return max(find_bound(one.problem, share, one.rates) for one, share in shares if share)
 
-    def price(self, rows: int) -> tuple[GpuPart, ...]:
-        """The parts of the GPUs that get rows, the fastest list of each, from the first row on."""
+    def give_rows(self, rows: int) -> tuple[GpuPart, ...]:
+        """The parts of the GPUs that get some of the first `rows` rows."""
         parts: list[GpuPart] = []
         start = 0
         for member, share in zip(self.members, self.divide(rows), strict=True):
             if share:
                 cut = parts[0].cut if self.exchanges and parts else None  # they cut B alike
-                parts.append(member.price(range(start, start + share), cut))
+                parts.append(member.take(range(start, start + share), cut))
                 start += 0 if self.divides_columns else share
         return tuple(parts)
+
+    def find_seconds(self, rows: int) -> float:
+        """Seconds for some rows: those of the slowest GPU."""
+        return max(part.seconds for part in self.give_rows(rows))
 
     def slow_copies(self, contention: Contention) -> "GpuSide":
         """The GPUs while the CPU computes other rows."""
@@ -101,55 +105,54 @@ def choose_side(
     sms: int | None,
 ) -> GpuSide:
     """The fastest way for some GPUs, which all run the kernel, to share all rows."""
-    best, *others = _list_ways(problem, machine, positions, spec, sms)
-    limit = (1 - LEAST_GAIN) * _find_seconds(best) if others else 0.0
+
+    def describe(part: GemmProblem) -> tuple[GpuPart, ...]:
+        return _describe_members(part, machine, positions, spec, sms)
+
+    best, m = GpuSide(describe(problem), spec), problem.m
+    others = list(_list_other_ways(problem, machine, best, describe))
+    limit = (1 - LEAST_GAIN) * best.find_seconds(m) if others else 0.0
     for way in others:
-        if way.find_bound(problem.m) >= limit:
-            continue
-        seconds = _find_seconds(way)
-        # GPUs that exchange B are enqueued at once, which those of a long product are not.
-        if seconds < limit and not (way.exchanges and seconds >= LONG_SECONDS):
-            best, limit = way, (1 - LEAST_GAIN) * seconds
+        if way.find_bound(m) < limit:
+            seconds = way.find_seconds(m)
+            # GPUs that exchange B are enqueued at once, which those of a long product are not.
+            if seconds < limit and not (way.exchanges and seconds >= LONG_SECONDS):
+                best, limit = way, (1 - LEAST_GAIN) * seconds
     return best
 
 
-def _find_seconds(side: GpuSide) -> float:
-    return max(part.seconds for part in side.price(side.members[0].problem.m))
-
-
-def _list_ways(
+def _list_other_ways(
     problem: GemmProblem,
     machine: MachineProfile,
-    positions: Sequence[int],
-    spec: KernelSpec,
-    sms: int | None,
+    plain: GpuSide,
+    describe: Callable[[GemmProblem], tuple[GpuPart, ...]],
 ) -> Iterator[GpuSide]:
-    gpus = [machine.gpus[position] for position in positions]
-    count = len(gpus)
-    side = GpuSide(_build_members(problem, machine, positions, spec, sms), spec)
-    yield side
-    if count == 1 or any(one.gpu != gpus[0].gpu for one in gpus) or problem.b_resident:
+    """The ways in which equal GPUs may exchange B, or divide columns."""
+    members, (m, n) = plain.members, (problem.m, problem.n)
+    count, gpus = len(members), {machine.gpus[one.position].gpu for one in members}
+    if count == 1 or len(gpus) > 1 or problem.b_resident:
         return
     # A GPU without rows of C has no part in the product, so it fetches nothing for the others.
-    if problem.memory == "pinned" and machine.joint is not None and all(side.divide(problem.m)):
+    if problem.memory == "pinned" and machine.joint is not None and all(plain.divide(m)):
         peer_bytes = machine.joint.peer_gbytes_per_second * 1e9
         if peer_bytes:
-            members = tuple(_exchange(one, count - 1, peer_bytes) for one in side.members)
-            yield replace(side, members=members, exchanges=True)
+            exchanging = (_exchange(one, count - 1, peer_bytes) for one in members)
+            yield replace(plain, members=tuple(exchanging), exchanges=True)
     # Whole tiles, which take no more time.
-    columns = min(problem.n, divide_up(divide_up(problem.n, count), spec.tile.n) * spec.tile.n)
+    tile_n = plain.spec.tile.n
+    columns = min(n, divide_up(divide_up(n, count), tile_n) * tile_n)
     # Where A is as large as B, dividing columns copies no less.
-    if problem.m < problem.n and columns * (count - 1) < problem.n:
-        members = _build_members(replace(problem, n=columns), machine, positions, spec, sms)
-        starts = range(0, problem.n, columns)
-        members = tuple(
-            replace(one, columns=range(start, min(start + columns, problem.n)))
-            for one, start in zip(members, starts, strict=True)
+    if m < n and columns * (count - 1) < n:
+        starts = range(0, n, columns)
+        ranges = [range(start, min(start + columns, n)) for start in starts]
+        dividing = (
+            replace(one, columns=some, problem=replace(one.problem, n=len(some)))
+            for one, some in zip(describe(replace(problem, n=columns)), ranges, strict=True)
         )
-        yield replace(side, members=members, divides_columns=True)
+        yield replace(plain, members=tuple(dividing), divides_columns=True)
 
 
-def _exchange(member: GpuRows, peers: int, peer_bytes_per_second: float) -> GpuRows:
+def _exchange(member: GpuPart, peers: int, peer_bytes_per_second: float) -> GpuPart:
     """A GPU while it exchanges parts of B with others."""
     rates = replace(
         member.rates,
@@ -160,23 +163,24 @@ def _exchange(member: GpuRows, peers: int, peer_bytes_per_second: float) -> GpuR
     return replace(member, rates=rates)
 
 
-def _build_members(
+def _describe_members(
     problem: GemmProblem,
     machine: MachineProfile,
     positions: Sequence[int],
     spec: KernelSpec,
     sms: int | None,
-) -> tuple[GpuRows, ...]:
-    """Each GPU, at its part of the rates that all links reach together."""
+) -> tuple[GpuPart, ...]:
+    """All rows on each GPU, at its part of the rates that all links reach together."""
     count = len(positions)
     members = tuple(
-        build_rows(problem, machine, position, spec, sms=sms, is_alone=count == 1)
+        take_all_rows(problem, machine, position, spec, sms=sms, is_alone=count == 1)
         for position in positions
     )
     if count == 1:
         return members
-    gpus = [machine.gpus[position] for position in positions]
-    in_share, out_share, both_share = _find_shares(problem, machine, gpus)
+    in_share, out_share, both_share = _find_shares(
+        problem, machine, [machine.gpus[position] for position in positions]
+    )
 
     def share(rates: Rates) -> Rates:
         into, out = in_share * rates.in_bytes_per_second, out_share * rates.out_bytes_per_second

@@ -213,6 +213,12 @@ class MachineProfile:
         """A profile for each GPU of the machine, this one first; none without a GPU."""
         return () if self.gpu is None else (self, *self.beside)
 
+    @property
+    def sheet(self) -> GpuModel:
+        """The data sheet of the GPU, on a machine with one."""
+        assert self.gpu is not None, "only a machine with a GPU has its data sheet"
+        return self.gpu
+
     def find_link(self, memory: Memory) -> LinkModel:
         """The link for a kind of memory, on a machine with a GPU."""
         return next(link for link in self.links if link.memory == memory)

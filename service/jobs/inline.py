@@ -18,7 +18,7 @@ from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.small_stacks import compute_small_stack
 from wavetrim.scheduler.options import NO_OPTIONS
-from wavetrim.scheduler.planning.cache import CAPACITY
+from wavetrim.scheduler.planning.choice import CAPACITY
 from wavetrim.scheduler.planning.description import describe_choice, describe_plan
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.product import EngineProduct

@@ -12,7 +12,7 @@ from wavetrim.kernels.last_used import LastUsed
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
-from wavetrim.scheduler.planning.cache import CAPACITY, PlanCache
+from wavetrim.scheduler.planning.choice import CAPACITY, PlanCache
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile

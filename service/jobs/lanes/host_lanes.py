@@ -12,8 +12,8 @@ from wavetrim.kernels.last_used import LastUsed
 from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
-from wavetrim.scheduler.planning.cache import PlanCache
 from wavetrim.scheduler.planning.candidates import find_positions
+from wavetrim.scheduler.planning.choice import PlanCache
 from wavetrim.scheduler.planning.device_sets import (
     CPU,
     Assignment,

@@ -128,10 +128,10 @@ def test_a_wave_has_slots_on_the_multiprocessors_that_are_held(kernel, slots):
 def test_the_list_of_parts_that_is_priced_is_the_one_that_runs(problem, profile, sms):
     plan = choose_plan(problem, profile, PlanOptions(sms=sms))
     for part in plan.gpu_parts:
-        steps = cut_steps(part.problem, part.cut, part.gpu.memory_bytes).steps
+        steps = cut_steps(part.problem, part.cut, part.memory_bytes).steps
         spans = part.trace()
         run = [(step.rows, step.columns, step.depth, step.begins_b) for step in steps]
-        assert [tuple(span.part) for span in spans] == run
+        assert [span.part for span in spans] == run
         assert spans[-1].copy_out[1] == part.seconds
 
 

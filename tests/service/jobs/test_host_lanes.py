@@ -3,7 +3,7 @@
 import asyncio
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
-from wavetrim.scheduler.planning.cache import PlanCache
+from wavetrim.scheduler.planning.choice import PlanCache
 from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.lanes.attempt import Attempt, Load
