@@ -43,7 +43,7 @@ LONG_FILES = (
     "client/test_jobs",
     "service/storage/database/test_claim",
     "service/jobs/test_restart",
-    "service/storage/arena/test_arena_rules",
+    "service/storage/memory/test_arena_rules",
     "cluster/test_lanes",
     "service/jobs/test_lanes",
     "cpu/test_native",

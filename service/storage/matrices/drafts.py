@@ -22,7 +22,6 @@ from sqlalchemy import Connection, insert
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from wavetrim.service.errors import BodyTooLarge
-from wavetrim.service.storage.arena.arena import ArenaFull
 from wavetrim.service.storage.database.shared_commits import Change, CommitLost, Together, make_all
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.files import explain, remove
@@ -30,6 +29,7 @@ from wavetrim.service.storage.disk.unsynced_files import add_contents
 from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.matrix import Matrix, count_data_bytes
 from wavetrim.service.storage.matrices.npy import format_header
+from wavetrim.service.storage.memory.arena import ArenaFull
 from wavetrim.service.storage.memory.extent import PAGE_BYTES, Hold
 from wavetrim.service.storage.memory.intake import Fill, Intake
 from wavetrim.service.storage.memory.mapped_file import map_file

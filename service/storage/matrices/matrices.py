@@ -14,7 +14,6 @@ from sqlalchemy import Engine, Row, bindparam, select
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.service.clock import read_clock
 from wavetrim.service.cursor import decode_mark, encode_mark
-from wavetrim.service.storage.arena.arena import Arena, ArenaFull
 from wavetrim.service.storage.database.database import reading, split
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.tables import is_owned, matrices, read_owner
@@ -24,7 +23,6 @@ from wavetrim.service.storage.disk.files import remove
 from wavetrim.service.storage.disk.unsynced_files import UnsyncedFiles
 from wavetrim.service.storage.errors import MatrixNotFound
 from wavetrim.service.storage.folder.lost_files import sweep_folder
-from wavetrim.service.storage.matrices.cache import MatrixCache
 from wavetrim.service.storage.matrices.drafts import Drafts
 from wavetrim.service.storage.matrices.file_checks import FileChecks
 from wavetrim.service.storage.matrices.matrix import Matrix
@@ -37,6 +35,8 @@ from wavetrim.service.storage.matrices.use import (
     remove_rows,
     remove_unused,
 )
+from wavetrim.service.storage.memory.arena import Arena, ArenaFull
+from wavetrim.service.storage.memory.cache import MatrixCache
 from wavetrim.service.storage.memory.extent import Hold
 from wavetrim.service.threads import run_to_end
 

@@ -10,8 +10,8 @@ import mmap
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
+from wavetrim.service.storage.memory.arena import Arena
 from wavetrim.service.storage.memory.extent import Extent, Hold
 from wavetrim.service.storage.memory.mapped_file import MappedFile
 from wavetrim.service.threads import run_to_end

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.disk.files import explain, require_space
+from wavetrim.service.storage.memory.arena import Arena
 from wavetrim.service.storage.memory.extent import PAGE_BYTES, Extent, Hold
 from wavetrim.service.storage.memory.intake import Fill, Intake
 from wavetrim.service.storage.memory.mapped_file import map_file

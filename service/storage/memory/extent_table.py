@@ -7,8 +7,8 @@ from bisect import bisect_left, insort
 from functools import partial
 from typing import Final
 
-from wavetrim.service.storage.arena.slab import Slab
 from wavetrim.service.storage.memory.extent import PAGE_BYTES, Extent, Hold
+from wavetrim.service.storage.memory.slab import Slab
 
 POISON: Final = 0xA5
 """Freed bytes are set to this in tests: a missing hold shows as wrong bytes."""
@@ -60,6 +60,22 @@ class ExtentTable:
         with self._lock:
             unused = [slab for slab in self.slabs.values() if self._is_unused(slab)]
         return sorted(unused, key=lambda slab: -slab.id)
+
+    def list_spare(self, usual_bytes: int, *, since: float) -> list[Slab]:
+        """Slabs that were unused since a time, by the monotonic clock, but for one ahead of use.
+
+        That is a usual one: one that was made for a large extent is always spare.
+        """
+        unused = self.list_unused()
+        large = {slab for slab in unused if slab.size_bytes > usual_bytes}
+        usual_free_bytes = self.free_bytes - sum(slab.size_bytes for slab in large)
+        spare = []
+        for slab in unused:
+            is_spare = slab in large or usual_free_bytes >= slab.size_bytes + usual_bytes
+            if slab.used_at <= since and is_spare:
+                usual_free_bytes -= 0 if slab in large else slab.size_bytes
+                spare.append(slab)
+        return spare
 
     def take(self, size_bytes: int, holder: str) -> Hold | None:
         """A hold of a new extent, or None if no free range is large enough."""
