@@ -16,7 +16,6 @@ from wavetrim.service.storage.disk.file_write import FileWrite
 from wavetrim.service.storage.disk.files import remove
 from wavetrim.service.storage.disk.unsynced_files import write_file
 from wavetrim.service.storage.matrices.matrix import Matrix
-from wavetrim.service.storage.matrices.npy import format_header
 from wavetrim.service.storage.memory.extent import Hold
 from wavetrim.service.storage.memory.mapped_file import MappedFile
 from wavetrim.service.threads import await_end, finish, run_to_end
@@ -35,12 +34,12 @@ class Draft:
     Args:
         drafts: Adds it to the store.
         matrix: Its description, with its id.
-        hold: Its memory, which belongs to the draft from now on.
+        hold: Its memory with the header, which belongs to the draft from now on.
 
     Attributes:
         matrix: As given.
         hold: As given.
-        view: Memory of its whole .npy file, with the header filled in.
+        view: Memory of its whole .npy file.
         file: Its file that is being written, if it has one.
         content: The bytes of a small one, whose file is written as a whole when it is published.
             They are committed with its row, as the file is not synced. None for others.
@@ -50,14 +49,6 @@ class Draft:
         self.matrix = matrix
         self.hold = hold
         self.view = hold.extent.view
-        self.view[: matrix.offset_bytes] = format_header(
-            matrix.rows,
-            matrix.columns,
-            matrix.dtype,
-            fortran_order=matrix.fortran_order,
-            stack=matrix.stack,
-            stored=True,
-        )
         self._drafts = drafts
         self._written: set[int] = set()
         is_written = matrix.on_disk and not isinstance(hold.extent, MappedFile)

@@ -77,19 +77,18 @@ class Drafts:
         Raises:
             BodyTooLarge: It would be larger than a matrix may be.
         """
-        header = format_header(
-            rows, columns, dtype, fortran_order=fortran_order, stack=stack, stored=True
-        )
-        size_bytes = len(header) + count_data_bytes(rows, columns, dtype, stack)
+        name = uuid.uuid4().hex[:30]
+        matrix = Matrix(
+            name, rows, columns, dtype, fortran_order, 0, 0,
+            path=self.store.folder / f"{name}.npy", owner=owner, stack=stack, on_disk=on_disk,
+        )  # fmt: skip
+        offset_bytes = len(_format_header(matrix))
+        size_bytes = offset_bytes + count_data_bytes(rows, columns, dtype, stack)
         most_bytes = self.store.max_matrix_bytes
         if size_bytes > most_bytes:
             limit = f"at most {most_bytes} bytes (max_matrix_bytes)"
             raise BodyTooLarge("matrix size", size_bytes, limit)
-        name = uuid.uuid4().hex[:30]
-        return Matrix(
-            name, rows, columns, dtype, fortran_order, len(header), size_bytes,
-            path=self.store.folder / f"{name}.npy", owner=owner, stack=stack, on_disk=on_disk,
-        )  # fmt: skip
+        return replace(matrix, offset_bytes=offset_bytes, size_bytes=size_bytes)
 
     def check_size(self, rows: int, columns: int, dtype: str, stack: int | None) -> None:
         """Refuse a matrix that would be too large, as `describe` does."""
@@ -119,6 +118,7 @@ class Drafts:
         except BaseException:
             self.store.stored.note_discarded(matrix.id)
             raise
+        hold.extent.view[: matrix.offset_bytes] = _format_header(matrix)
         return Draft(self, matrix, hold)
 
     async def receive(self, matrix: Matrix, fill: Fill) -> Draft:
@@ -137,7 +137,7 @@ class Drafts:
         make_file = partial(self._map, matrix, growing=True) if matrix.on_disk else None
         intake = Intake(
             self.store.arena, matrix.size_bytes, "storage",
-            begin_bytes=matrix.offset_bytes, make_file=make_file,
+            head=_format_header(matrix), make_file=make_file,
         )  # fmt: skip
         with closing(intake):
             try:
@@ -245,6 +245,13 @@ def _add_rows(
     add_contents(connection, contents)
     make_all(connection, [settle for _, _, settle in added if settle is not None])
     return [None] * len(added)
+
+
+def _format_header(matrix: Matrix) -> bytes:
+    return format_header(
+        matrix.rows, matrix.columns, matrix.dtype, fortran_order=matrix.fortran_order,
+        stack=matrix.stack, stored=True,
+    )  # fmt: skip
 
 
 def _describe_row(matrix: Matrix) -> dict[str, Any]:
