@@ -8,13 +8,13 @@ One thread writes one piece after the other, while others compute checksums.
 """
 
 import threading
+import zlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.service.storage.database.write_record import WriteRecord
-from wavetrim.service.storage.disk.checksum import update_crc32
 
 T = TypeVar("T")
 
@@ -26,9 +26,6 @@ MOST_WAITING_BYTES: Final = 256 * 2**20
 
 CHECKSUM_THREADS: Final = 4
 """Threads that compute checksums; chosen: one alone is slower than many disks."""
-
-_SMALL_BYTES: Final = 2**20
-"""A piece whose checksum takes less time than to ask another thread for it; chosen."""
 
 _YIELD_SECONDS: Final = 0.05
 """Longest time that a piece waits for the database; chosen."""
@@ -78,11 +75,7 @@ class DiskWriter:
 
     def begin_checksum(self, view: memoryview) -> "Future[int]":
         """Begins the checksum of a piece in another thread."""
-        if len(view) > _SMALL_BYTES:
-            return self._checksums.submit(update_crc32, view)
-        done: Future[int] = Future()
-        done.set_result(update_crc32(view))
-        return done
+        return self._checksums.submit(zlib.crc32, view)
 
     def _note_done(self, size_bytes: int) -> None:
         with self._changed:

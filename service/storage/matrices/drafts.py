@@ -9,11 +9,10 @@ that waits for a transaction that may still commit it, and fails if the row exis
 """
 
 import asyncio
-import errno
 import logging
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -24,7 +23,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from wavetrim.service.errors import BodyTooLarge
 from wavetrim.service.storage.database.shared_commits import Change, CommitLost, Together, make_all
 from wavetrim.service.storage.database.tables import matrices
-from wavetrim.service.storage.disk.files import explain, remove
+from wavetrim.service.storage.disk.files import remove
 from wavetrim.service.storage.disk.unsynced_files import add_contents
 from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.matrix import Matrix, count_data_bytes
@@ -186,24 +185,8 @@ class Drafts:
                 self._remove(matrix)
             del self._unclear[matrix.id]
 
-    def explain(self, error: OSError, size_bytes: int) -> Exception:
-        """The error for the caller of a failed write; the failure is noted for readiness, too."""
-        if error.errno != errno.EFBIG:
-            reason = error.strerror or str(error)
-            self.store.writes.note_failure("data_dir", f"the last write failed ({reason})")
-        return explain(error, self.store.folder, size_bytes)
-
-    @contextmanager
-    def extending(self, matrix: Matrix, length_bytes: int) -> Iterator[None]:
-        """Takes space for a file up to a length, to which it grows within the block."""
-        try:
-            with self.store.stored.extending(matrix, length_bytes):
-                yield
-        except OSError as error:
-            raise self.explain(error, matrix.size_bytes) from error
-
     async def _map(self, matrix: Matrix, *, growing: bool) -> Hold:
-        extending = partial(self.extending, matrix)
+        extending = partial(self.store.stored.extending, matrix)
         return await map_file(
             matrix.unfinished, matrix.size_bytes, "storage", extending=extending, growing=growing
         )

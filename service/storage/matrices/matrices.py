@@ -96,7 +96,9 @@ class MatrixStore:
         self.arena.evict = self.cache.evict
         self._known = LastUsed[str, Matrix](_KNOWN)
         self.checks = FileChecks(database, on_damaged=self._known.drop)
-        self.stored = StoredBytes(database, folder, max_storage_bytes=max_storage_bytes)
+        self.stored = StoredBytes(
+            database, folder, max_storage_bytes=max_storage_bytes, writes=self.writes
+        )
         self.drafts = Drafts(self)
         self.on_removed: list[Callable[[str], None]] = [
             self.cache.drop, self.checks.intact.drop, self._known.drop

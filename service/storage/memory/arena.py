@@ -10,8 +10,7 @@ from typing import Final, TypeVar
 
 from wavetrim.scheduler.execution.pages import HUGE_PAGE_BYTES
 from wavetrim.service.storage.errors import StorageFull
-from wavetrim.service.storage.memory.extent import Hold
-from wavetrim.service.storage.memory.extent_table import ExtentTable
+from wavetrim.service.storage.memory.extent import ExtentTable, Hold
 from wavetrim.service.storage.memory.memory_limit import read_memory_left
 from wavetrim.service.storage.memory.slab import (
     LARGEST_BYTES,
