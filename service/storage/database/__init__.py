@@ -5,6 +5,5 @@
 - `shared_commits` makes changes of jobs and matrices, those of the same moment in one transaction.
 - `tables` are those of this version. `schema` makes them, or upgrades older ones. `sqlite` opens
   SQLite's file, and copies it before an upgrade, and for backups.
-- `api_keys` has the keys of callers; `write_record` knows whether the last writes succeeded, and
-  whether one is under way.
+- `write_record` knows whether the last writes succeeded, and whether one is under way.
 """

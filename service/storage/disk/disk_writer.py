@@ -36,14 +36,10 @@ class DiskWriter:
 
     Args:
         writes: Knows of the database's commits, to which the thread yields.
-        most_waiting_bytes: Bytes that may wait to be written.
     """
 
-    def __init__(
-        self, *, writes: WriteRecord | None = None, most_waiting_bytes: int = MOST_WAITING_BYTES
-    ) -> None:
-        self._writes = writes or WriteRecord()
-        self._most_waiting_bytes = most_waiting_bytes
+    def __init__(self, writes: WriteRecord) -> None:
+        self._writes = writes
         self._waiting_bytes = 0
         self._changed = threading.Condition()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk-writer")
@@ -58,7 +54,7 @@ class DiskWriter:
     @property
     def is_full(self) -> bool:
         """Whether `write` would block; coroutines check it before they call that."""
-        return self._waiting_bytes >= self._most_waiting_bytes
+        return self._waiting_bytes >= MOST_WAITING_BYTES
 
     def add(self, task: Callable[[], T], size_bytes: int = 0) -> "Future[T]":
         """Has the thread do a task; blocks while too many bytes wait."""

@@ -90,7 +90,7 @@ class MatrixStore:
         self.writes = writes or WriteRecord()
         self.commits = commits or SharedCommits(database)
         self.arena = arena or Arena(limit_bytes=0)
-        self.writer = DiskWriter(writes=self.writes)
+        self.writer = DiskWriter(self.writes)
         self.unsynced = UnsyncedFiles(database, self.commits, folder)
         self.cache = MatrixCache()
         self.arena.evict = self.cache.evict
