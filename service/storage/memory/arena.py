@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
@@ -77,8 +76,9 @@ class Arena:
         self._idle_seconds = idle_seconds
         self._leased: dict[int, Slab] = {}
         self._leaving: dict[Slab, asyncio.Task[None]] = {}
-        self._made_bytes = self._numbers = self._evictions = self._refusals = 0
-        self._turn = asyncio.Lock()  # of who makes slabs, and gives them back for that
+        self._made_bytes = self._numbers = 0
+        self._seekers = self._evictions = self._refusals = 0
+        self._turn = asyncio.Lock()  # of who makes a slab: one at a time
         self._watch: asyncio.Task[None] | None = None
         self._ahead: asyncio.Task[None] | None = None
         self._closed = False
@@ -206,19 +206,27 @@ class Arena:
     ) -> T:
         """Try again while memory can be freed; refused by `field` in the end."""
         needed_bytes = round_up(size_bytes)
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        if needed_bytes <= min(self.limit_bytes, LARGEST_BYTES):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_PATIENCE_SECONDS):
+        until = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
+        self._seekers += 1  # a slab made ahead now could take the memory of the one that is needed
+        try:
+            while needed_bytes <= min(self.limit_bytes, LARGEST_BYTES):
+                async with asyncio.timeout_at(until):
                     await self._turn.acquire()
                 try:
-                    while not self._closed:
-                        if (found := await find(needed_bytes)) is not None:
-                            return found
-                        if not await self._free(needed_bytes, deadline):
-                            break
+                    if (found := await find(needed_bytes)) is not None:
+                        return found
+                    leaving = await self._begin_freeing(needed_bytes)
                 finally:
                     self._turn.release()
+                if leaving:  # others may find memory meanwhile
+                    async with asyncio.timeout_at(until):
+                        await asyncio.wait(leaving)
+                elif not self._evict(needed_bytes):
+                    break
+        except TimeoutError:
+            pass
+        finally:
+            self._seekers -= 1
         self._refusals += 1
         limit = (
             f"what the arena may still take: {self._table.free_bytes} of its "
@@ -227,13 +235,13 @@ class Arena:
         )
         raise ArenaFull(field, size_bytes, limit)
 
-    # Growth. Who calls `_grow` and `_free` has the turn.
+    # Growth. Who calls `_grow` has the turn.
 
     def _grow_ahead(self) -> None:
         """Begin to make a usual slab if little is free; not while memory is looked for."""
         is_growing = self._turn.locked() or (self._ahead is not None and not self._ahead.done())
         left_bytes = self.limit_bytes - self._made_bytes
-        if is_growing or self._closed or left_bytes < HUGE_PAGE_BYTES:
+        if is_growing or self._seekers or self._closed or left_bytes < HUGE_PAGE_BYTES:
             return
         if self._table.free_bytes >= self._usual_bytes // 2:
             return
@@ -286,25 +294,25 @@ class Arena:
 
     # Memory that is given back.
 
-    async def _free(self, needed_bytes: int, deadline: float) -> bool:
-        """Give back unused slabs, if a slab of this size could then be made, or else evict.
+    async def _begin_freeing(self, needed_bytes: int) -> list[asyncio.Task[None]]:
+        """Give back unused slabs, if a slab of this size can be made when they have left.
 
         Returns:
-            Whether there may be memory now.
+            What is to be waited for; nothing if no memory comes of it.
         """
         memory_left_bytes = await run_to_end(self._memory_left)
         unused = sorted(self._table.list_unused(), key=lambda slab: -slab.size_bytes)
         left_bytes = min(memory_left_bytes, self.limit_bytes - self._made_bytes)
         left_bytes += sum(slab.size_bytes for slab in self._leaving)
-        if left_bytes + sum(slab.size_bytes for slab in unused) >= needed_bytes:
-            while unused and not (self._leaving and left_bytes >= needed_bytes):
-                slab = unused.pop(0)
-                left_bytes += slab.size_bytes
-                self._withdraw(slab)
-            if self._leaving:
-                timeout = max(0.0, deadline - time.monotonic())
-                _, pending = await asyncio.wait(self._leaving.values(), timeout=timeout)
-                return not pending
+        if self._closed or left_bytes + sum(slab.size_bytes for slab in unused) < needed_bytes:
+            return []
+        while unused and not (self._leaving and left_bytes >= needed_bytes):
+            slab = unused.pop(0)
+            left_bytes += slab.size_bytes
+            self._withdraw(slab)
+        return list(self._leaving.values())
+
+    def _evict(self, needed_bytes: int) -> bool:
         is_evicted = self.evict(needed_bytes) > 0
         self._evictions += is_evicted
         return is_evicted
