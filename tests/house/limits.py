@@ -12,8 +12,8 @@ ROOM_LINES = {
     "lab": 4_796,
     "page": 5_230,
     "scheduler": 10_596,
-    "service": 26_178,
-    "tests": 38_556,
+    "service": 25_685,
+    "tests": 38_536,
     "wavetrim": 245,
 }
 
