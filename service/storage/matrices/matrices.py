@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Engine, Row, bindparam, select
+from sqlalchemy import ColumnElement, Engine, Row, and_, bindparam, or_, select
 
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.service.clock import read_clock
@@ -28,10 +28,8 @@ from wavetrim.service.storage.matrices.file_checks import FileChecks
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.matrices.stored_bytes import StoredBytes
 from wavetrim.service.storage.matrices.use import (
-    NEWEST_FIRST,
     expect_unused,
     find_users,
-    is_older,
     remove_rows,
     remove_unused,
 )
@@ -42,6 +40,8 @@ from wavetrim.service.threads import run_to_end
 
 _KNOWN: Final = 4096
 """Matrices whose rows are remembered; chosen, to bound memory."""
+
+_NEWEST_FIRST: Final = matrices.c.created_at.desc(), matrices.c.id.desc()
 
 _BY_ID: Final = select(matrices).where(matrices.c.id.in_(bindparam("ids", expanding=True)))
 """Built once: building it takes as long as running it."""
@@ -186,9 +186,9 @@ class MatrixStore:
         wanted = select(matrices).where(is_owned(matrices, owner))
         if cursor is not None:
             mark = decode_mark(cursor, r"(\d{1,12}\.\d{1,12})/([A-Za-z0-9_-]{1,40})")
-            wanted = wanted.where(is_older(float(mark[1]), mark[2]))
+            wanted = wanted.where(_is_older(float(mark[1]), mark[2]))
         with reading(self.database) as connection:
-            found = list(connection.execute(wanted.order_by(*NEWEST_FIRST).limit(limit + 1)))
+            found = list(connection.execute(wanted.order_by(*_NEWEST_FIRST).limit(limit + 1)))
             shown = [self._read_row(row) for row in found[:limit]]
             users = find_users(connection, [one.id for one in shown], owner)
         next_cursor = None
@@ -279,3 +279,9 @@ class MatrixStore:
         described = read_owner(dict(row._mapping))
         on_disk = described.pop("place") != "memory"
         return Matrix(**described, on_disk=on_disk, path=self._locate(row.id))
+
+
+def _is_older(created_at: float, matrix_id: str) -> ColumnElement[bool]:
+    """Whether a row comes after another one in a list with the newest first."""
+    same_time = and_(matrices.c.created_at == created_at, matrices.c.id < matrix_id)
+    return or_(matrices.c.created_at < created_at, same_time)

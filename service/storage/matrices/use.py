@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -10,7 +10,6 @@ from sqlalchemy import (
     Engine,
     Row,
     Select,
-    and_,
     delete,
     func,
     or_,
@@ -22,8 +21,6 @@ from wavetrim.service.storage.database.database import reading, split
 from wavetrim.service.storage.database.tables import UNFINISHED, is_owned, jobs, matrices
 from wavetrim.service.storage.errors import MatrixInUse
 from wavetrim.service.storage.matrices.stored_bytes import StoredBytes
-
-NEWEST_FIRST: Final = matrices.c.created_at.desc(), matrices.c.id.desc()
 
 
 def expect_unused(connection: Connection, matrix_id: str, owner: str | None) -> None:
@@ -113,9 +110,3 @@ def remove_rows(connection: Connection, ids: Collection[str]) -> Sequence[Row[An
 
 def _names(ids: Collection[str]) -> ColumnElement[bool]:
     return or_(jobs.c.a.in_(ids), jobs.c.b.in_(ids), jobs.c.c.in_(ids))
-
-
-def is_older(created_at: float, matrix_id: str) -> ColumnElement[bool]:
-    """Whether a row comes after another one in a list with the newest first."""
-    same_time = and_(matrices.c.created_at == created_at, matrices.c.id < matrix_id)
-    return or_(matrices.c.created_at < created_at, same_time)
