@@ -12,8 +12,8 @@ ROOM_LINES = {
     "lab": 4_796,
     "page": 5_230,
     "scheduler": 10_596,
-    "service": 25_685,
-    "tests": 38_536,
+    "service": 25_682,
+    "tests": 38_558,
     "wavetrim": 245,
 }
 
