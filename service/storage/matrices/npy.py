@@ -194,7 +194,9 @@ def _read_header(raw: bytes, offset_bytes: int) -> NpyHeader:
     is_plain = dtype.names is None and dtype.subdtype is None
     name = DTYPES.get(dtype.str) if is_plain else None
     if name is None:
-        limit = f"one of {', '.join(DTYPES)}"
+        kind = dtype.name if dtype.isnative else f"big-endian {dtype.name}"
+        kind = "Python objects, which need pickle" if dtype.hasobject else kind
+        limit = f"one of {', '.join(DTYPES)}; this is {kind if is_plain else 'structured elements'}"
         raise DtypeRefused("descr", _shorten(str(np.lib.format.dtype_to_descr(dtype))), limit)
     _check_shape(shape)
     *stack, rows, columns = shape
