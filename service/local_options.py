@@ -5,7 +5,7 @@ import os
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.local.machine import LocalOptions
 from wavetrim.service.folders import DATA_DIR, find_user_cache, make_absolute
-from wavetrim.service.storage.arena.memory_limit import count_memory
+from wavetrim.service.storage.memory.memory_limit import count_memory
 
 
 def read_local_options() -> LocalOptions:

@@ -23,14 +23,14 @@ from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.server.unix_socket import claim_socket
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.arena.arena import Arena
-from wavetrim.service.storage.arena.memory_limit import default_limit
 from wavetrim.service.storage.database.claim import wait_for_database
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.write_record import WriteRecord, watch_writes
 from wavetrim.service.storage.folder.data_folder import claim_folder, pair
 from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.memory.arena import Arena
 from wavetrim.service.storage.memory.leases import Leases
+from wavetrim.service.storage.memory.memory_limit import default_limit
 from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.tenants.key_ring import KeyRing
 from wavetrim.service.tenants.shares import BODIES, BytesInFlight, Places, Shares

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from wavetrim.service.engine.supervisor import Supervisor
-from wavetrim.service.storage.arena.arena import Arena
-from wavetrim.service.storage.arena.slab import Slab
+from wavetrim.service.storage.memory.arena import Arena
+from wavetrim.service.storage.memory.slab import Slab
 
 
 class SharedSlabs:
@@ -24,13 +24,13 @@ class SharedSlabs:
     def __init__(
         self, arena: Arena, processes: Sequence[Supervisor], on_ready: Callable[[], None]
     ) -> None:
-        self._supply = arena.supply
+        self._arena = arena
         self._engine = processes[0]
         self._on_ready = on_ready
         self._sent: dict[Supervisor, set[int]] = {process: set() for process in processes}
         self._leaving: dict[tuple[Supervisor, int], asyncio.Future[None]] = {}
-        arena.supply.on_made = self._share
-        arena.supply.on_leaving = self._withdraw
+        arena.on_made = self._share
+        arena.on_leaving = self._withdraw
         for process in processes:
             process.on_ready = partial(self._greet, process)
             process.on_gone = partial(self._forget, process)
@@ -38,7 +38,7 @@ class SharedSlabs:
 
     def _greet(self, process: Supervisor) -> None:
         """Send all slabs to a process that has just become ready."""
-        for slab in self._supply.shared:
+        for slab in self._arena.shared:
             self._send(process, slab)
         self._on_ready()
 
@@ -57,7 +57,7 @@ class SharedSlabs:
         for slab_id in tuple(self._sent[process]):
             self._let_go(process, slab_id)
         if process is self._engine:
-            for slab in self._supply.shared:
+            for slab in self._arena.shared:
                 slab.locked = False
 
     async def _withdraw(self, slab: Slab) -> None:
@@ -73,7 +73,7 @@ class SharedSlabs:
         if kind == "dropped":
             self._let_go(process, slab_id)
             return
-        for slab in self._supply.shared:
+        for slab in self._arena.shared:
             if slab.id == slab_id:
                 slab.locked = True
 

@@ -2,8 +2,7 @@
 
 In the order in which bytes pass:
 
-- `memory/`: memory for a body, a product or a caller: in the `arena/`, or a mapped file if that is
-  full.
+- `memory/`: memory for a body, a product or a caller: in the arena, or in a mapped file.
 - `disk/`: one thread writes memory to files, each whole or not at all.
 - `matrices/`: a stored matrix: received or computed, published as a row, listed, checked, removed.
 - `database/`: the rows, their tables, and transactions that lose nothing.

@@ -138,14 +138,6 @@ class LeaseNotFound(ServiceError):
         self.value = lease_id
 
 
-class KeyNameTaken(FieldProblem):
-    """The name has a key already, or had one."""
-
-
-class KeyNotFound(FieldProblem):
-    """No key has this name."""
-
-
 def _list_jobs(job_ids: Sequence[str]) -> str:
     more = f" and {len(job_ids) - 3} more" if len(job_ids) > 3 else ""
     return f"job {', '.join(job_ids[:3])}{more}"

@@ -8,7 +8,7 @@ from typing import Final
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from wavetrim.service.storage.database.api_keys import ApiKey, digest_key, list_keys
+from wavetrim.service.tenants.api_keys import ApiKey, digest_key, list_keys
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)

@@ -5,6 +5,7 @@ Conditions are on its ETag: If-Match and If-None-Match (RFC 9110, sections 13.1 
 
 import os
 import re
+import zlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,7 +24,6 @@ from wavetrim.service.api.wire.sender import (
     send_views,
 )
 from wavetrim.service.errors import ConditionFailed, RangeNotSatisfiable
-from wavetrim.service.storage.disk.checksum import update_crc32
 from wavetrim.service.storage.errors import MatrixDamaged, MatrixNotFound
 from wavetrim.service.storage.matrices.file_checks import FileChecks
 from wavetrim.service.storage.matrices.matrix import Matrix
@@ -166,7 +166,7 @@ async def _read(
 def _read_chunk(file: int, begin: int, count: int, crc32: int | None) -> tuple[bytes, int | None]:
     """Reads some bytes, and updates the CRC-32 with them unless that is None."""
     chunk = os.pread(file, count, begin)
-    return chunk, None if crc32 is None else update_crc32(chunk, crc32)
+    return chunk, None if crc32 is None else zlib.crc32(chunk, crc32)
 
 
 def _open_checked(matrix: Matrix, checks: FileChecks, *, whole: bool) -> int:

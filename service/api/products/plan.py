@@ -24,7 +24,7 @@ from wavetrim.service.api.products.plan_schemas import PlanView
 from wavetrim.service.api.schemas import DtypeName, show_expected
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.option_fields import OptionQuery
-from wavetrim.service.storage.arena.memory_limit import count_memory
+from wavetrim.service.storage.memory.memory_limit import count_memory
 from wavetrim.service.threads import run_to_end
 
 router = APIRouter(prefix="/v1/plan", tags=["plan"], route_class=CallRoute)

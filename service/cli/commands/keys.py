@@ -21,15 +21,15 @@ from wavetrim.service.cli.options import DataDir
 from wavetrim.service.cli.units import format_bytes, read_size
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.settings import Settings
-from wavetrim.service.storage.database.api_keys import (
+from wavetrim.service.storage.database.database import open_database
+from wavetrim.service.storage.folder.data_folder import keep_private
+from wavetrim.service.tenants.api_keys import (
     add_key,
     limit_key,
     list_keys,
     renew_key,
     revoke_key,
 )
-from wavetrim.service.storage.database.database import open_database
-from wavetrim.service.storage.folder.data_folder import keep_private
 from wavetrim.service.tenants.tenant import SCOPES, Quota
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}", re.ASCII)

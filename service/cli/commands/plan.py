@@ -17,7 +17,7 @@ from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
 from wavetrim.service.cli import display, options
 from wavetrim.service.cli.machine import find_machine
 from wavetrim.service.cli.units import format_seconds
-from wavetrim.service.storage.arena.memory_limit import count_memory
+from wavetrim.service.storage.memory.memory_limit import count_memory
 
 _TIMELINE_WIDTH: Final = 100
 

@@ -5,9 +5,8 @@ share their statements, too (`Together`). A commit begins at once if none is und
 told of a change before it is committed.
 """
 
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, Final, Generic, TypeVar
@@ -89,9 +88,8 @@ class SharedCommits:
 
     def __init__(self, database: Engine) -> None:
         self._database = database
-        self._asked: SimpleQueue[_Asked | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
+        self._asked: SimpleQueue[_Asked] = SimpleQueue()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="commits")
 
     def add(self, change: Change[R], *, durable: bool = True) -> "Future[R]":
         """Have a change made and committed.
@@ -106,33 +104,20 @@ class SharedCommits:
         """
         asked = _Asked(change, durable)
         self._asked.put(asked)
-        with self._starting:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="commits", daemon=True)
-                self._thread.start()
+        self._thread.submit(self._commit_waiting)
         return asked.done
 
     def close(self) -> None:
         """Commit what was added, and end the thread."""
-        with self._starting:
-            thread, self._thread = self._thread, None
-        if thread is not None:
-            self._asked.put(None)
-            thread.join()
+        self._thread.shutdown()
 
-    def _run(self) -> None:
-        while (first := self._asked.get()) is not None:
-            batch: list[_Asked] = [first]
-            ends = False
-            while len(batch) < MOST_SHARED and not self._asked.empty():
-                asked = self._asked.get()
-                if asked is None:
-                    ends = True
-                    break
-                batch.append(asked)
+    def _commit_waiting(self) -> None:
+        """Commit what waits, unless a commit before has taken it along."""
+        batch: list[_Asked] = []
+        while len(batch) < MOST_SHARED and not self._asked.empty():
+            batch.append(self._asked.get())
+        if batch:
             self._commit_all(batch)
-            if ends:
-                return
 
     def _commit_all(self, batch: list[_Asked]) -> None:
         """Commit changes together; if one cannot be made, each by itself."""

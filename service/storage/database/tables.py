@@ -1,8 +1,7 @@
 """The database's tables. Times are UTC seconds since the epoch; ids are opaque strings.
 
-To change them, also add a file to `migrations/versions/` that changes an existing database, and its
-number to `schema.REVISIONS`. Columns that were added later are nullable: NULL means what earlier
-versions did.
+After a change, add a number to `schema.REVISIONS`: a start then adds to an existing database what
+it lacks. So columns that were added later are nullable: NULL means what earlier versions did.
 """
 
 import hashlib
@@ -33,7 +32,7 @@ UNFINISHED: Final = ("queued", "running")
 metadata = MetaData()
 
 VERSION_TABLE: Final = "schema_version"
-"""The table that says which version the others are of; Alembic writes its one row."""
+"""The table that says which version the others are of; it has one row."""
 
 
 def _index_owned(name: str, *columns: str) -> Index:

@@ -23,11 +23,6 @@ class NotRegular(OSError):
     """A path is not that of a regular file, but of a link, a folder or a device."""
 
 
-def update_crc32(data: bytes | bytearray | memoryview, crc32: int = 0) -> int:
-    """The checksum of bytes with `data` after them, from the checksum of those bytes."""
-    return zlib.crc32(data, crc32)
-
-
 def open_regular(path: Path) -> int:
     """Opens a file for reading, if it is a regular one; links are not followed.
 
@@ -64,7 +59,7 @@ def compute_crc32(file: int, size_bytes: int) -> int | None:
         count = os.preadv(file, [view[: size_bytes - offset]], offset)
         if count == 0:
             return None
-        crc32 = update_crc32(view[:count], crc32)
+        crc32 = zlib.crc32(view[:count], crc32)
         offset += count
     return crc32
 

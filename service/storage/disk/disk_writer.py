@@ -8,13 +8,13 @@ One thread writes one piece after the other, while others compute checksums.
 """
 
 import threading
+import zlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.service.storage.database.write_record import WriteRecord
-from wavetrim.service.storage.disk.checksum import update_crc32
 
 T = TypeVar("T")
 
@@ -27,9 +27,6 @@ MOST_WAITING_BYTES: Final = 256 * 2**20
 CHECKSUM_THREADS: Final = 4
 """Threads that compute checksums; chosen: one alone is slower than many disks."""
 
-_SMALL_BYTES: Final = 2**20
-"""A piece whose checksum takes less time than to ask another thread for it; chosen."""
-
 _YIELD_SECONDS: Final = 0.05
 """Longest time that a piece waits for the database; chosen."""
 
@@ -39,14 +36,10 @@ class DiskWriter:
 
     Args:
         writes: Knows of the database's commits, to which the thread yields.
-        most_waiting_bytes: Bytes that may wait to be written.
     """
 
-    def __init__(
-        self, *, writes: WriteRecord | None = None, most_waiting_bytes: int = MOST_WAITING_BYTES
-    ) -> None:
-        self._writes = writes or WriteRecord()
-        self._most_waiting_bytes = most_waiting_bytes
+    def __init__(self, writes: WriteRecord) -> None:
+        self._writes = writes
         self._waiting_bytes = 0
         self._changed = threading.Condition()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk-writer")
@@ -61,7 +54,7 @@ class DiskWriter:
     @property
     def is_full(self) -> bool:
         """Whether `write` would block; coroutines check it before they call that."""
-        return self._waiting_bytes >= self._most_waiting_bytes
+        return self._waiting_bytes >= MOST_WAITING_BYTES
 
     def add(self, task: Callable[[], T], size_bytes: int = 0) -> "Future[T]":
         """Has the thread do a task; blocks while too many bytes wait."""
@@ -78,11 +71,7 @@ class DiskWriter:
 
     def begin_checksum(self, view: memoryview) -> "Future[int]":
         """Begins the checksum of a piece in another thread."""
-        if len(view) > _SMALL_BYTES:
-            return self._checksums.submit(update_crc32, view)
-        done: Future[int] = Future()
-        done.set_result(update_crc32(view))
-        return done
+        return self._checksums.submit(zlib.crc32, view)
 
     def _note_done(self, size_bytes: int) -> None:
         with self._changed:

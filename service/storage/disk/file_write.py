@@ -24,7 +24,6 @@ from wavetrim.service.storage.disk.disk_writer import DiskWriter
 from wavetrim.service.storage.disk.files import (
     THIS_FILE,
     Extending,
-    find_next_length,
     flush,
     write_whole,
 )
@@ -46,8 +45,8 @@ class FileWrite:
         writer: Does its tasks, in order.
         path: The file; must not exist.
         size_bytes: Its length.
-        extending: Takes space on the disk for a length of the file, which is made as long in the
-            block. Its blocks are taken as it is written, best from its beginning to its end.
+        extending: Takes space on the disk for so many bytes of the file, which get them in the
+            block.
 
     Attributes:
         writer: The writer.
@@ -67,7 +66,7 @@ class FileWrite:
         self._size_bytes = size_bytes
         self._extending = extending
         self._file = self._direct = -1  # descriptors; the second one goes past the cache
-        self._made_bytes = 0
+        self._written_bytes = 0
         self.error: BaseException | None = None
         self._pieces: dict[int, tuple[memoryview, Future[int]]] = {}
         self._aborted = self._is_ours = False
@@ -119,7 +118,7 @@ class FileWrite:
 
     def _make(self) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._file, self._made_bytes = os.open(self._path, flags, 0o600), 0
+        self._file, self._written_bytes = os.open(self._path, flags, 0o600), 0
         self._is_ours = True
         with suppress(OSError):  # some file systems have only their cache
             self._direct = os.open(self._path, os.O_WRONLY | os.O_DIRECT | THIS_FILE)
@@ -129,21 +128,18 @@ class FileWrite:
         self._write_bytes(offset, view)
 
     def _write_bytes(self, offset: int, view: memoryview) -> None:
-        end = offset + len(view)
-        if end > self._made_bytes:
-            length = find_next_length(self._made_bytes, end, self._size_bytes)
-            with self._extending(length):
-                os.posix_fallocate(self._file, self._made_bytes, length - self._made_bytes)
-            self._made_bytes = length
         self.writer.yield_to_commits()
+        end = offset + len(view)
         first = -(-offset // PAGE_BYTES) * PAGE_BYTES
         last = max(first, end // PAGE_BYTES * PAGE_BYTES)
         if self._direct < 0 or (_find_address(view) - offset) % PAGE_BYTES:
             first = last = offset
-        self._write_cached(offset, view[: first - offset])
-        if first < last:
-            write_whole(self._direct, view[first - offset : last - offset], first)
-        self._write_cached(last, view[last - offset :])
+        with self._extending(self._written_bytes + len(view)):
+            self._write_cached(offset, view[: first - offset])
+            if first < last:
+                write_whole(self._direct, view[first - offset : last - offset], first)
+            self._write_cached(last, view[last - offset :])
+        self._written_bytes += len(view)
 
     def _write_cached(self, offset: int, view: memoryview) -> None:
         write_whole(self._file, view, offset)

@@ -28,13 +28,6 @@ THIS_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 Extending = Callable[[int], AbstractContextManager[None]]
 """Takes space on the disk for a file of this length, which is made as long within the block."""
 
-FIRST_STEP_BYTES: Final = 4 * 2**20
-"""Disk blocks that a growing file has before any bytes have come; chosen. Long steps lie together
-and cost little, but blocks for bytes that never come are lost to others."""
-
-MOST_STEP_BYTES: Final = 256 * 2**20
-"""The longest step by which it grows; chosen."""
-
 
 def measure_disk(folder: Path) -> dict[str, int]:
     """How full the file system of a folder is, by the names that `/v1/devices` documents."""
@@ -75,18 +68,6 @@ def require_space(folder: Path, size_bytes: int, length_bytes: int, *, own_bytes
             f"reserve of {RESERVE_BYTES}"
         )
         raise StorageFull("matrix size", size_bytes, limit)
-
-
-def find_next_length(made_bytes: int, end_bytes: int, size_bytes: int) -> int:
-    """The next length of a growing file: steps double, up to a limit.
-
-    Args:
-        made_bytes: Its length so far.
-        end_bytes: End of the bytes that are to be written now.
-        size_bytes: Its final length.
-    """
-    step_bytes = min(max(made_bytes, FIRST_STEP_BYTES), MOST_STEP_BYTES)
-    return min(size_bytes, max(end_bytes, made_bytes + step_bytes))
 
 
 def write_whole(file: int, view: memoryview, offset: int) -> None:

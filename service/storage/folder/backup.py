@@ -9,13 +9,13 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+import zlib
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import URL, Engine, create_engine, delete, event, inspect, select
+from sqlalchemy import URL, Engine, create_engine, delete, inspect, select
 from sqlalchemy.engine import Row
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -27,7 +27,6 @@ from wavetrim.service.storage.disk.checksum import (
     PIECE_BYTES,
     NotRegular,
     open_regular,
-    update_crc32,
 )
 from wavetrim.service.storage.disk.files import flush
 from wavetrim.service.storage.errors import DatabaseRefused
@@ -83,16 +82,21 @@ def back_up(database_url: str, data_dir: Path, matrix_dir: Path, folder: Path) -
 
 
 def _back_up(url: URL, data_dir: Path, matrix_dir: Path, folder: Path) -> Backup:
-    if url.get_backend_name() != "sqlite":
-        with _disposed(open_postgres(url)) as live:
-            copied, kept, damaged, known = _copy_matrices(live, live, matrix_dir, folder)
-    else:
-        source, new = Path(str(url.database)), folder / _NEW_NAME
-        if not source.exists():
-            raise SettingRefused("database_url", str(source), "the file of a database")
-        copy_sqlite(source, new)
-        with _disposed(_open_copy(new)) as copy, _disposed(_open_copy(source)) as live:
-            copied, kept, damaged, known = _copy_matrices(copy, live, matrix_dir, folder)
+    new = folder / _NEW_NAME
+    is_sqlite = url.get_backend_name() == "sqlite"
+    with ExitStack() as stack:
+        if is_sqlite:
+            source = Path(str(url.database))
+            if not source.exists():
+                raise SettingRefused("database_url", str(source), "the file of a database")
+            copy_sqlite(source, new)
+            live, copy = (create_engine(f"sqlite+pysqlite:///{path}") for path in (source, new))
+        else:
+            live = copy = open_postgres(url)
+        stack.callback(live.dispose)
+        stack.callback(copy.dispose)
+        copied, kept, damaged, known = _copy_matrices(copy, live, matrix_dir, folder)
+    if is_sqlite:
         flush(new)
         new.replace(folder / DATABASE_NAME)
         flush(folder)
@@ -100,7 +104,7 @@ def _back_up(url: URL, data_dir: Path, matrix_dir: Path, folder: Path) -> Backup
     profiles = data_dir / "profiles"
     if profiles.is_dir():
         shutil.copytree(profiles, folder / "profiles", dirs_exist_ok=True)
-    return Backup(copied, kept, removed, damaged, has_database=url.get_backend_name() == "sqlite")
+    return Backup(copied, kept, removed, damaged, has_database=is_sqlite)
 
 
 def _prepare(folder: Path, data_dir: Path) -> None:
@@ -140,6 +144,7 @@ def _copy_matrices(
         else:  # deleted meanwhile
             if copy is not live:
                 with copy.begin() as connection:
+                    connection.exec_driver_sql("PRAGMA foreign_keys = ON")
                     connection.execute(delete(matrices).where(matrices.c.id == row.id))
             continue
         known.add(row.id)
@@ -177,7 +182,7 @@ def _copy_matrix(source: Path, target: Path, row: Row[tuple[str, int]]) -> str |
     with os.fdopen(file, "rb", buffering=0) as reader, new.open("wb") as writer:
         while piece := reader.read(PIECE_BYTES):
             writer.write(piece)
-            crc32, size_bytes = update_crc32(piece, crc32), size_bytes + len(piece)
+            crc32, size_bytes = zlib.crc32(piece, crc32), size_bytes + len(piece)
         writer.flush()
         os.fsync(writer.fileno())
     if size_bytes != row.size_bytes or getattr(row, "crc32", None) not in (None, crc32):
@@ -197,23 +202,3 @@ def _remove_unknown(folder: Path, known: set[str]) -> int:
     for path in unknown:
         path.unlink()
     return len(unknown)
-
-
-def _open_copy(path: Path) -> Engine:
-    """Opens a SQLite file without changing its tables or its log."""
-    database = create_engine(f"sqlite+pysqlite:///{path}")
-
-    @event.listens_for(database, "connect")
-    def configure(connection: object, _record: object) -> None:
-        connection.execute("PRAGMA foreign_keys = ON")  # type: ignore[attr-defined]
-
-    return database
-
-
-@contextmanager
-def _disposed(database: Engine) -> Iterator[Engine]:
-    """Closes the connections of a database at the end."""
-    try:
-        yield database
-    finally:
-        database.dispose()

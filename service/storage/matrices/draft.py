@@ -1,6 +1,7 @@
 """A matrix that is not stored yet: it is made in memory and written to disk meanwhile."""
 
 import asyncio
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,13 +11,11 @@ from anyio import CancelScope
 
 from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.database.shared_commits import Change
-from wavetrim.service.storage.disk.checksum import update_crc32
 from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
 from wavetrim.service.storage.disk.file_write import FileWrite
 from wavetrim.service.storage.disk.files import remove
 from wavetrim.service.storage.disk.unsynced_files import write_file
 from wavetrim.service.storage.matrices.matrix import Matrix
-from wavetrim.service.storage.matrices.npy import format_header
 from wavetrim.service.storage.memory.extent import Hold
 from wavetrim.service.storage.memory.mapped_file import MappedFile
 from wavetrim.service.threads import await_end, finish, run_to_end
@@ -35,12 +34,12 @@ class Draft:
     Args:
         drafts: Adds it to the store.
         matrix: Its description, with its id.
-        hold: Its memory, which belongs to the draft from now on.
+        hold: Its memory with the header, which belongs to the draft from now on.
 
     Attributes:
         matrix: As given.
         hold: As given.
-        view: Memory of its whole .npy file, with the header filled in.
+        view: Memory of its whole .npy file.
         file: Its file that is being written, if it has one.
         content: The bytes of a small one, whose file is written as a whole when it is published.
             They are committed with its row, as the file is not synced. None for others.
@@ -50,15 +49,7 @@ class Draft:
         self.matrix = matrix
         self.hold = hold
         self.view = hold.extent.view
-        self.view[: matrix.offset_bytes] = format_header(
-            matrix.rows,
-            matrix.columns,
-            matrix.dtype,
-            fortran_order=matrix.fortran_order,
-            stack=matrix.stack,
-            stored=True,
-        )
-        self._drafts = drafts
+        self._drafts, self._store = drafts, drafts.store
         self._written: set[int] = set()
         is_written = matrix.on_disk and not isinstance(hold.extent, MappedFile)
         is_small = is_written and drafts.store.unsynced.takes(matrix.size_bytes)
@@ -133,7 +124,7 @@ class Draft:
             CommitUnclear: The row may exist or not: `Drafts.resolve_unclear` decides.
             Exception: What `settle` or the database raised; neither row nor file exists.
         """
-        store = self._drafts.store
+        store = self._store
         try:
             crc32 = await self._finish()
             written = self.matrix.path.lstat() if self.matrix.on_disk else None
@@ -165,14 +156,14 @@ class Draft:
         if self.content is not None:
             await run_to_end(remove, self.matrix.path)
         self.hold.release()
-        self._drafts.store.stored.note_discarded(self.matrix.id)
+        self._store.stored.note_discarded(self.matrix.id)
 
     def _begin_file(self) -> FileWrite:
         return FileWrite(
-            self._drafts.store.writer,
+            self._store.writer,
             self.matrix.unfinished,
             self.matrix.size_bytes,
-            extending=partial(self._drafts.extending, self.matrix),
+            extending=partial(self._store.stored.extending, self.matrix),
         )
 
     async def _finish(self) -> int | None:
@@ -184,19 +175,19 @@ class Draft:
         if isinstance(self.hold.extent, MappedFile):
             return await run_to_end(self.hold.extent.finish, self.matrix.path)
         if self.content is not None:
-            return await await_end(self._drafts.store.writer.add(self._write_small))
+            return await await_end(self._store.writer.add(self._write_small))
         if self.file is None:
             return None
         return await asyncio.shield(asyncio.wrap_future(self.file.finish(self.matrix.path)))
 
     def _write_small(self) -> int:
-        with self._drafts.extending(self.matrix, self.matrix.size_bytes):
+        with self._store.stored.extending(self.matrix, self.matrix.size_bytes):
             write_file(self.matrix.path, self.view, syncs=False)
-        return update_crc32(self.view)
+        return zlib.crc32(self.view)
 
     def _explain(self, error: BaseException) -> BaseException:
         if isinstance(error, OSError):
-            return self._drafts.explain(error, self.matrix.size_bytes)
+            return self._store.stored.explain(error, self.matrix.size_bytes)
         return error
 
 

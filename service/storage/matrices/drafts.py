@@ -9,11 +9,10 @@ that waits for a transaction that may still commit it, and fails if the row exis
 """
 
 import asyncio
-import errno
 import logging
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -22,14 +21,14 @@ from sqlalchemy import Connection, insert
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from wavetrim.service.errors import BodyTooLarge
-from wavetrim.service.storage.arena.arena import ArenaFull
 from wavetrim.service.storage.database.shared_commits import Change, CommitLost, Together, make_all
 from wavetrim.service.storage.database.tables import matrices
-from wavetrim.service.storage.disk.files import explain, remove
+from wavetrim.service.storage.disk.files import remove
 from wavetrim.service.storage.disk.unsynced_files import add_contents
 from wavetrim.service.storage.matrices.draft import Draft
 from wavetrim.service.storage.matrices.matrix import Matrix, count_data_bytes
 from wavetrim.service.storage.matrices.npy import format_header
+from wavetrim.service.storage.memory.arena import ArenaFull
 from wavetrim.service.storage.memory.extent import PAGE_BYTES, Hold
 from wavetrim.service.storage.memory.intake import Fill, Intake
 from wavetrim.service.storage.memory.mapped_file import map_file
@@ -77,19 +76,18 @@ class Drafts:
         Raises:
             BodyTooLarge: It would be larger than a matrix may be.
         """
-        header = format_header(
-            rows, columns, dtype, fortran_order=fortran_order, stack=stack, stored=True
-        )
-        size_bytes = len(header) + count_data_bytes(rows, columns, dtype, stack)
+        name = uuid.uuid4().hex[:30]
+        matrix = Matrix(
+            name, rows, columns, dtype, fortran_order, 0, 0,
+            path=self.store.folder / f"{name}.npy", owner=owner, stack=stack, on_disk=on_disk,
+        )  # fmt: skip
+        offset_bytes = len(_format_header(matrix))
+        size_bytes = offset_bytes + count_data_bytes(rows, columns, dtype, stack)
         most_bytes = self.store.max_matrix_bytes
         if size_bytes > most_bytes:
             limit = f"at most {most_bytes} bytes (max_matrix_bytes)"
             raise BodyTooLarge("matrix size", size_bytes, limit)
-        name = uuid.uuid4().hex[:30]
-        return Matrix(
-            name, rows, columns, dtype, fortran_order, len(header), size_bytes,
-            path=self.store.folder / f"{name}.npy", owner=owner, stack=stack, on_disk=on_disk,
-        )  # fmt: skip
+        return replace(matrix, offset_bytes=offset_bytes, size_bytes=size_bytes)
 
     def check_size(self, rows: int, columns: int, dtype: str, stack: int | None) -> None:
         """Refuse a matrix that would be too large, as `describe` does."""
@@ -119,6 +117,7 @@ class Drafts:
         except BaseException:
             self.store.stored.note_discarded(matrix.id)
             raise
+        hold.extent.view[: matrix.offset_bytes] = _format_header(matrix)
         return Draft(self, matrix, hold)
 
     async def receive(self, matrix: Matrix, fill: Fill) -> Draft:
@@ -137,7 +136,7 @@ class Drafts:
         make_file = partial(self._map, matrix, growing=True) if matrix.on_disk else None
         intake = Intake(
             self.store.arena, matrix.size_bytes, "storage",
-            begin_bytes=matrix.offset_bytes, make_file=make_file,
+            head=_format_header(matrix), make_file=make_file,
         )  # fmt: skip
         with closing(intake):
             try:
@@ -186,24 +185,8 @@ class Drafts:
                 self._remove(matrix)
             del self._unclear[matrix.id]
 
-    def explain(self, error: OSError, size_bytes: int) -> Exception:
-        """The error for the caller of a failed write; the failure is noted for readiness, too."""
-        if error.errno != errno.EFBIG:
-            reason = error.strerror or str(error)
-            self.store.writes.note_failure("data_dir", f"the last write failed ({reason})")
-        return explain(error, self.store.folder, size_bytes)
-
-    @contextmanager
-    def extending(self, matrix: Matrix, length_bytes: int) -> Iterator[None]:
-        """Takes space for a file up to a length, to which it grows within the block."""
-        try:
-            with self.store.stored.extending(matrix, length_bytes):
-                yield
-        except OSError as error:
-            raise self.explain(error, matrix.size_bytes) from error
-
     async def _map(self, matrix: Matrix, *, growing: bool) -> Hold:
-        extending = partial(self.extending, matrix)
+        extending = partial(self.store.stored.extending, matrix)
         return await map_file(
             matrix.unfinished, matrix.size_bytes, "storage", extending=extending, growing=growing
         )
@@ -245,6 +228,13 @@ def _add_rows(
     add_contents(connection, contents)
     make_all(connection, [settle for _, _, settle in added if settle is not None])
     return [None] * len(added)
+
+
+def _format_header(matrix: Matrix) -> bytes:
+    return format_header(
+        matrix.rows, matrix.columns, matrix.dtype, fortran_order=matrix.fortran_order,
+        stack=matrix.stack, stored=True,
+    )  # fmt: skip
 
 
 def _describe_row(matrix: Matrix) -> dict[str, Any]:

@@ -6,6 +6,7 @@ length and times of its file stay the same, it has not changed.
 
 import logging
 import os
+import zlib
 from collections.abc import Callable
 from typing import Final
 
@@ -21,7 +22,6 @@ from wavetrim.service.storage.disk.checksum import (
     NotRegular,
     compute_crc32,
     open_regular,
-    update_crc32,
 )
 from wavetrim.service.storage.errors import MatrixDamaged, MatrixNotFound, StorageFailed
 from wavetrim.service.storage.matrices.matrix import Matrix
@@ -133,7 +133,7 @@ class FileChecks:
                 piece = view[begin : begin + PIECE_BYTES]
                 if file.readinto(piece) != len(piece):
                     raise self.mark_damaged(matrix, "its file has become shorter")
-                crc32 = update_crc32(piece, crc32)
+                crc32 = zlib.crc32(piece, crc32)
         self.judge(matrix, crc32)
 
     def judge(self, matrix: Matrix, crc32: int | None) -> None:

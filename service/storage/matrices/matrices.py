@@ -9,12 +9,11 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Engine, Row, bindparam, select
+from sqlalchemy import ColumnElement, Engine, Row, and_, bindparam, or_, select
 
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.service.clock import read_clock
 from wavetrim.service.cursor import decode_mark, encode_mark
-from wavetrim.service.storage.arena.arena import Arena, ArenaFull
 from wavetrim.service.storage.database.database import reading, split
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.tables import is_owned, matrices, read_owner
@@ -24,24 +23,25 @@ from wavetrim.service.storage.disk.files import remove
 from wavetrim.service.storage.disk.unsynced_files import UnsyncedFiles
 from wavetrim.service.storage.errors import MatrixNotFound
 from wavetrim.service.storage.folder.lost_files import sweep_folder
-from wavetrim.service.storage.matrices.cache import MatrixCache
 from wavetrim.service.storage.matrices.drafts import Drafts
 from wavetrim.service.storage.matrices.file_checks import FileChecks
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.matrices.stored_bytes import StoredBytes
 from wavetrim.service.storage.matrices.use import (
-    NEWEST_FIRST,
     expect_unused,
     find_users,
-    is_older,
     remove_rows,
     remove_unused,
 )
+from wavetrim.service.storage.memory.arena import Arena, ArenaFull
+from wavetrim.service.storage.memory.cache import MatrixCache
 from wavetrim.service.storage.memory.extent import Hold
 from wavetrim.service.threads import run_to_end
 
 _KNOWN: Final = 4096
 """Matrices whose rows are remembered; chosen, to bound memory."""
+
+_NEWEST_FIRST: Final = matrices.c.created_at.desc(), matrices.c.id.desc()
 
 _BY_ID: Final = select(matrices).where(matrices.c.id.in_(bindparam("ids", expanding=True)))
 """Built once: building it takes as long as running it."""
@@ -90,13 +90,15 @@ class MatrixStore:
         self.writes = writes or WriteRecord()
         self.commits = commits or SharedCommits(database)
         self.arena = arena or Arena(limit_bytes=0)
-        self.writer = DiskWriter(writes=self.writes)
+        self.writer = DiskWriter(self.writes)
         self.unsynced = UnsyncedFiles(database, self.commits, folder)
         self.cache = MatrixCache()
         self.arena.evict = self.cache.evict
         self._known = LastUsed[str, Matrix](_KNOWN)
         self.checks = FileChecks(database, on_damaged=self._known.drop)
-        self.stored = StoredBytes(database, folder, max_storage_bytes=max_storage_bytes)
+        self.stored = StoredBytes(
+            database, folder, max_storage_bytes=max_storage_bytes, writes=self.writes
+        )
         self.drafts = Drafts(self)
         self.on_removed: list[Callable[[str], None]] = [
             self.cache.drop, self.checks.intact.drop, self._known.drop
@@ -184,9 +186,9 @@ class MatrixStore:
         wanted = select(matrices).where(is_owned(matrices, owner))
         if cursor is not None:
             mark = decode_mark(cursor, r"(\d{1,12}\.\d{1,12})/([A-Za-z0-9_-]{1,40})")
-            wanted = wanted.where(is_older(float(mark[1]), mark[2]))
+            wanted = wanted.where(_is_older(float(mark[1]), mark[2]))
         with reading(self.database) as connection:
-            found = list(connection.execute(wanted.order_by(*NEWEST_FIRST).limit(limit + 1)))
+            found = list(connection.execute(wanted.order_by(*_NEWEST_FIRST).limit(limit + 1)))
             shown = [self._read_row(row) for row in found[:limit]]
             users = find_users(connection, [one.id for one in shown], owner)
         next_cursor = None
@@ -277,3 +279,9 @@ class MatrixStore:
         described = read_owner(dict(row._mapping))
         on_disk = described.pop("place") != "memory"
         return Matrix(**described, on_disk=on_disk, path=self._locate(row.id))
+
+
+def _is_older(created_at: float, matrix_id: str) -> ColumnElement[bool]:
+    """Whether a row comes after another one in a list with the newest first."""
+    same_time = and_(matrices.c.created_at == created_at, matrices.c.id < matrix_id)
+    return or_(matrices.c.created_at < created_at, same_time)

@@ -1,15 +1,14 @@
-"""The .npy format, read strictly: nothing is evaluated, nothing is allocated.
+"""The .npy format, read strictly: only literals are evaluated, and nothing is allocated.
 
 The format is that of NEP 1 (versions 1.0, 2.0 and 3.0): a magic string, two version bytes, the
 header's length (2 or 4 bytes, little-endian), the header, and the elements. The header is a Python
-dictionary with the keys descr, fortran_order and shape, read here with a small grammar.
+dictionary with the keys descr, fortran_order and shape, which NumPy reads.
 
 The format has no name for bfloat16. `numpy.save` writes such a matrix as elements of two raw bytes,
 `<V2`. So it is stored, sent and received like that: no other type uses raw bytes.
 """
 
 import io
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -17,7 +16,6 @@ from typing import Final
 import numpy as np
 
 from wavetrim.native.element_types import find_dtype
-from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.storage.errors import DtypeRefused, NpyError
 from wavetrim.service.storage.matrices.matrix import count_data_bytes, make_shape
 from wavetrim.service.storage.memory.extent import PAGE_BYTES
@@ -66,27 +64,10 @@ _OTHER_FILES: Final = {
 _READERS: Final = {"text": "; numpy.loadtxt reads text", "zip": "; numpy.load reads .npz"}
 """How NumPy reads another format."""
 
-_NAME: Final = re.compile(r"[<>=|]?[A-Za-z][A-Za-z0-9]{0,15}(\[\w+\])?")
-_KEYS: Final = ("descr", "fortran_order", "shape")
-_MAX_SIZE_DIGITS: Final = 17
-
-MAX_SIZE: Final = 10**_MAX_SIZE_DIGITS - 1
+MAX_SIZE: Final = 10**17 - 1
 """The largest size of a matrix, and the most rows of all matrices of a stack together."""
 
 _SHOWN_CHARACTERS: Final = 80
-
-# White space and numbers as in Python's literals: NumPy reads all that is accepted here, too.
-_SPACE: Final = r"[ \t\n]*"
-_SIZE: Final = r"-?(?:0|[1-9][0-9]*)L?"  # Python 2 wrote an L
-
-# A value that begins with "[" is the descr of structured elements, which is not parsed.
-_STRING: Final = r"""(?:u?'[^'\\]*'|u?"[^"\\]*")"""
-_ENTRY: Final = re.compile(
-    rf"{_SPACE}(?P<key>{_STRING}){_SPACE}:{_SPACE}"
-    rf"(?P<value>{_STRING}|True|False|\([-0-9L, \t\n]*\)|\[.*\]){_SPACE}(?:,|(?=\}}))",
-    re.DOTALL,
-)
-_TUPLE: Final = re.compile(rf"\({_SPACE}(?:{_SIZE}{_SPACE},{_SPACE})*(?:{_SIZE}{_SPACE})?\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +141,7 @@ def parse_header(prefix: bytes) -> NpyHeader | None:
     end = begin + header_bytes
     if len(prefix) < end:
         return None
-    return _read_header(prefix[begin:end], version, end)
+    return _read_header(prefix[begin:end], end)
 
 
 @lru_cache(maxsize=256)
@@ -198,77 +179,39 @@ def format_header(
     return header[:8] + length + header[10:-1] + b" " * padding + b"\n"
 
 
-def _read_header(raw: bytes, version: tuple[int, int], offset_bytes: int) -> NpyHeader:
+@lru_cache(maxsize=256)
+def _read_header(raw: bytes, offset_bytes: int) -> NpyHeader:
+    """Reads the header's dictionary with NumPy, which takes no more than literals."""
+    # Versions differ in the length before it, and in names of structured elements.
+    stream = io.BytesIO(len(raw).to_bytes(4, "little") + raw)
     try:
-        text = raw.decode("utf-8" if version == (3, 0) else "latin-1")
-    except UnicodeDecodeError as error:
-        raise NpyError("header", "bytes that are not UTF-8", "UTF-8 in version 3.0") from error
-    entries = _read_entries(text)
-    dtype = _read_descr(entries["descr"])
-    if entries["fortran_order"] not in ("True", "False"):
-        raise NpyError("fortran_order", _shorten(entries["fortran_order"]), "True or False")
-    *stack, rows, columns = _read_shape(entries["shape"])
-    fortran_order = entries["fortran_order"] == "True"
-    return NpyHeader(rows, columns, dtype, fortran_order, offset_bytes, *stack)
+        shape, fortran_order, dtype = np.lib.format.read_array_header_2_0(
+            stream, max_header_size=MAX_HEADER_BYTES
+        )
+    except Exception as error:  # Python's parser runs, which fails in many ways
+        limit = "a dictionary of descr, fortran_order and shape, as numpy.save writes it"
+        raise NpyError("header", _shorten(raw.decode("latin-1")), limit) from error
+    is_plain = dtype.names is None and dtype.subdtype is None
+    name = DTYPES.get(dtype.str) if is_plain else None
+    if name is None:
+        kind = dtype.name if dtype.isnative else f"big-endian {dtype.name}"
+        kind = "Python objects, which need pickle" if dtype.hasobject else kind
+        limit = f"one of {', '.join(DTYPES)}; this is {kind if is_plain else 'structured elements'}"
+        raise DtypeRefused("descr", _shorten(str(np.lib.format.dtype_to_descr(dtype))), limit)
+    _check_shape(shape)
+    *stack, rows, columns = shape
+    return NpyHeader(rows, columns, name, fortran_order, offset_bytes, *stack)
 
 
-def _read_entries(text: str) -> dict[str, str]:
-    """The text of each value of the header's dictionary."""
-    malformed = NpyError(
-        "header", _shorten(text), "a dictionary of descr, fortran_order and shape, and a newline"
-    )
-    body = text.strip(" \n")
-    if not (body.startswith("{") and body.endswith("}")):
-        raise malformed
-    entries: dict[str, str] = {}
-    position = 1
-    while match := _ENTRY.match(body, position):
-        key = match["key"].lstrip("u")[1:-1]
-        if key in entries:
-            raise NpyError("header", f"{_shorten(key)} twice", "each key once")
-        entries[key] = match["value"]
-        position = match.end()
-    if body[position:].strip(" \t\n") != "}":
-        raise malformed
-    if sorted(entries) != list(_KEYS):
-        raise NpyError("header", _shorten(", ".join(entries)), f"exactly the keys {list(_KEYS)}")
-    return entries
-
-
-def _read_descr(text: str) -> str:
-    text = text.lstrip("u")
-    descr = text[1:-1] if text[0] in "'\"" else text
-    if descr in DTYPES:
-        return DTYPES[descr]
-    kind = "structured elements"
-    if _NAME.fullmatch(descr):  # other names of NumPy's, such as f4
-        try:
-            dtype = np.dtype(descr)
-        except Exception:  # also warnings that a process has made errors
-            kind = "a type that NumPy does not know"
-        else:
-            if dtype.name in ITEM_BYTES and dtype.isnative:
-                return dtype.name
-            kind = dtype.name if dtype.isnative else f"big-endian {dtype.name}"
-            kind = "Python objects, which need pickle" if dtype.hasobject else kind
-    limit = f"one of {', '.join(DTYPES)}; this is {kind}"
-    raise DtypeRefused("descr", _shorten(descr), limit)
-
-
-def _read_shape(text: str) -> tuple[int, ...]:
-    # "(5)" is a number in Python, "(5,)" a tuple.
-    if not _TUPLE.fullmatch(text) or ("," not in text and text.strip("() \t\n")):
-        raise NpyError("shape", _shorten(text), "a tuple of sizes")
-    sizes = [size.strip(" \t\nL") for size in text.strip("()").split(",") if size.strip()]
-    if len(sizes) not in (2, 3):
-        limit = f"of 2 dimensions, or of 3 for a stack; it has {len(sizes)}"
-        raise NpyError("shape", _shorten(text), limit)
-    if any(len(size) > _MAX_SIZE_DIGITS or int(size) < 0 for size in sizes):
-        raise NpyError("shape", _shorten(text), f"sizes from 0 to {MAX_SIZE}")
-    shape = tuple(map(int, sizes))
+def _check_shape(shape: tuple[int, ...]) -> None:
+    shown = _shorten(str(shape))
+    if len(shape) not in (2, 3):
+        limit = f"of 2 dimensions, or of 3 for a stack; it has {len(shape)}"
+        raise NpyError("shape", shown, limit)
+    if any(type(size) is not int or not 0 <= size <= MAX_SIZE for size in shape):
+        raise NpyError("shape", shown, f"sizes from 0 to {MAX_SIZE}")
     if len(shape) > 2 and shape[0] * shape[1] > MAX_SIZE:
-        raise NpyError("shape", _shorten(text), f"at most {MAX_SIZE} rows of all matrices together")
-    return shape
+        raise NpyError("shape", shown, f"at most {MAX_SIZE} rows of all matrices together")
 
 
 def _name_format(prefix: bytes) -> str:

@@ -19,8 +19,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import api_keys, matrices
-from wavetrim.service.storage.disk.files import require_space
-from wavetrim.service.storage.errors import StorageFull, StoredQuotaReached
+from wavetrim.service.storage.database.write_record import WriteRecord
+from wavetrim.service.storage.disk.files import explain, require_space
+from wavetrim.service.storage.errors import StorageFailed, StorageFull, StoredQuotaReached
 from wavetrim.service.storage.matrices.matrix import Matrix
 
 
@@ -46,10 +47,14 @@ class StoredBytes:
         database: Has the matrices, and the quotas of keys.
         folder: Where their files are.
         max_storage_bytes: The most that all files may take together.
+        writes: Notes writes that have failed, for readiness.
     """
 
-    def __init__(self, database: Engine, folder: Path, *, max_storage_bytes: int) -> None:
+    def __init__(
+        self, database: Engine, folder: Path, *, max_storage_bytes: int, writes: WriteRecord
+    ) -> None:
         self._database = database
+        self._writes = writes
         self._folder = folder
         self._max_storage_bytes = max_storage_bytes
         # Bytes of the rows, by owner and whether they are on disk; None to sum them anew.
@@ -95,17 +100,27 @@ class StoredBytes:
 
         Raises:
             StorageFull: There is no space: by the setting, or on the disk.
-            OSError: The matrix was given up.
+            StorageFailed: It cannot be written, or was given up.
         """
         with self._lock:
             one = self._unpublished.get(matrix.id)
             if one is None:
-                raise OSError(errno.ECANCELED, "the matrix was given up", matrix.id)
+                raise StorageFailed(self._folder, f"matrix {matrix.id} was given up")
             if end_bytes > one.counted_bytes:
                 self._require(matrix.size_bytes, end_bytes, counted_bytes=one.counted_bytes)
                 one.counted_bytes = end_bytes
-        yield
+        try:
+            yield
+        except OSError as error:
+            raise self.explain(error, matrix.size_bytes) from error
         one.made_bytes = end_bytes
+
+    def explain(self, error: OSError, size_bytes: int) -> Exception:
+        """The error for the caller of a failed write; the failure is noted for readiness, too."""
+        if error.errno != errno.EFBIG:
+            reason = error.strerror or str(error)
+            self._writes.note_failure("data_dir", f"the last write failed ({reason})")
+        return explain(error, self._folder, size_bytes)
 
     def note_discarded(self, matrix_id: str) -> None:
         """The matrix was given up."""

@@ -2,15 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
     Row,
-    and_,
+    Select,
     delete,
     func,
     or_,
@@ -18,15 +17,10 @@ from sqlalchemy import (
     union,
 )
 
-from wavetrim.service.storage.database.database import reading
+from wavetrim.service.storage.database.database import reading, split
 from wavetrim.service.storage.database.tables import UNFINISHED, is_owned, jobs, matrices
 from wavetrim.service.storage.errors import MatrixInUse
 from wavetrim.service.storage.matrices.stored_bytes import StoredBytes
-
-NEWEST_FIRST: Final = matrices.c.created_at.desc(), matrices.c.id.desc()
-
-_BATCH: Final = 200
-"""Rows that are handled in one transaction; chosen, so that others can write in between."""
 
 
 def expect_unused(connection: Connection, matrix_id: str, owner: str | None) -> None:
@@ -81,44 +75,29 @@ def remove_unused(database: Engine, stored: StoredBytes, before: float) -> Itera
     Yields:
         The ids of each batch that was removed.
     """
-    last = (before, "")
-    known: _Use | None = None
-    while True:
-        wanted = select(matrices.c.created_at, matrices.c.id).where(is_older(*last))
-        with reading(database) as connection:
-            batch = list(connection.execute(wanted.order_by(*NEWEST_FIRST).limit(_BATCH)))
-        if not batch:
-            return
-        last = tuple(batch[-1])
-        known = known or _read_use(database, before)
-        with stored.removing() as rows, database.begin() as connection:
-            unused = _find_unused(connection, {row.id for row in batch}, known)
-            rows.extend(remove_rows(connection, unused))
-        yield unused
-
-
-@dataclass(frozen=True, slots=True)
-class _Use:
-    """The matrices that recent jobs name or have made.
-
-    Attributes:
-        names: Their ids, and perhaps None.
-        last_sequence: The newest job that was read.
-    """
-
-    names: frozenset[str]
-    last_sequence: int
-
-
-def _read_use(database: Engine, since: float) -> _Use:
-    """Read the recent jobs, once for all batches."""
-    recent = or_(jobs.c.state.in_(UNFINISHED), jobs.c.created_at >= since)
-    columns = (jobs.c.a, jobs.c.b, jobs.c.c, jobs.c.result)
-    named = union(*(select(column).where(recent) for column in columns))
     with reading(database) as connection:
         # This comes first: each batch reads the jobs that were added after it.
         last = connection.scalar(select(func.max(jobs.c.sequence))) or 0
-        return _Use(frozenset(connection.scalars(named)), last)
+        unused = connection.scalars(_select_unused(before)).all()
+    for batch in split(unused):
+        with stored.removing() as rows, database.begin() as connection:
+            # The lock comes first: a job that is being added has its row once we have the lock.
+            found = select(matrices.c.id).where(matrices.c.id.in_(batch)).with_for_update()
+            there = set(connection.scalars(found))
+            later = or_(jobs.c.state.in_(UNFINISHED), jobs.c.sequence > last)
+            named = select(jobs.c.a, jobs.c.b, jobs.c.c).where(later, _names(batch))
+            used = {name for row in connection.execute(named) for name in row}
+            rows.extend(remove_rows(connection, there - used))
+        yield [row.id for row in rows]
+
+
+def _select_unused(before: float) -> Select[Any]:
+    """The matrices that are older than a time, and that no job has named or made since then."""
+    recent = or_(jobs.c.state.in_(UNFINISHED), jobs.c.created_at >= before)
+    columns = (jobs.c.a, jobs.c.b, jobs.c.c, jobs.c.result)
+    used = union(*(select(column.label("id")).where(recent) for column in columns)).subquery()
+    unused = matrices.c.created_at < before, used.c.id.is_(None)
+    return select(matrices.c.id).outerjoin(used, used.c.id == matrices.c.id).where(*unused)
 
 
 def remove_rows(connection: Connection, ids: Collection[str]) -> Sequence[Row[Any]]:
@@ -129,21 +108,5 @@ def remove_rows(connection: Connection, ids: Collection[str]) -> Sequence[Row[An
     ).all()
 
 
-def _find_unused(connection: Connection, ids: set[str], known: _Use) -> list[str]:
-    # The lock comes first: a job that is being added has its row once we have the lock.
-    found = select(matrices.c.id).where(matrices.c.id.in_(ids)).with_for_update()
-    there = set(connection.scalars(found))
-    later = or_(jobs.c.state.in_(UNFINISHED), jobs.c.sequence > known.last_sequence)
-    named = select(jobs.c.a, jobs.c.b, jobs.c.c).where(later, _names(ids))
-    used = {name for row in connection.execute(named) for name in row}
-    return sorted(there - used - known.names)
-
-
 def _names(ids: Collection[str]) -> ColumnElement[bool]:
     return or_(jobs.c.a.in_(ids), jobs.c.b.in_(ids), jobs.c.c.in_(ids))
-
-
-def is_older(created_at: float, matrix_id: str) -> ColumnElement[bool]:
-    """Whether a row comes after another one in a list with the newest first."""
-    same_time = and_(matrices.c.created_at == created_at, matrices.c.id < matrix_id)
-    return or_(matrices.c.created_at < created_at, same_time)

@@ -1,7 +1,24 @@
-"""Memory for bodies and products, stored or not.
+"""Memory for bodies and products, stored or not: the arena, and files where that has none.
 
-- `extent` is a range of bytes in memory, and counts who holds it.
+- `memory_limit` says how much memory may be taken. `slab` makes a piece of it. An `extent` is a
+  range of bytes in one, and counts who holds it. `arena` hands them out, makes slabs ahead of use,
+  gives idle ones back, evicts and refuses.
 - `request_memory` finds memory for what is not stored: in the arena, or in a `mapped_file`.
-- `intake` lets memory grow with the bytes that have come, not with those that were announced.
+  `intake` lets memory grow with the bytes that have come, not with those that were announced.
+- `cache` has the stored matrices that lie in the arena.
 - `leases` are memory that callers on this host map themselves.
+
+The rules of the arena:
+
+- A slab is a sealed memfd, which cannot shrink or grow. Threads make its pages, one slab ahead of
+  use, and never past a control group's limit less a reserve.
+- An extent lies in one slab, because CUDA refuses a copy that spans two registrations. It counts
+  its holders: socket, engine, disk, matrix. Each lets go only when it certainly no longer touches
+  the memory, and the last release frees it.
+- The engine gets each slab's descriptor, maps it, and page-locks all of it once, in the background
+  (`scheduler/engine/arena.py`). Until then its matrices are staged.
+- Memory is given back by whole slabs: unlocked by the engine, acknowledged, punched out, closed.
+- A matrix that finds no memory evicts others that are also on disk; otherwise it goes through a
+  mapped file; otherwise it is refused (507).
+- A lease is a slab of its own. It counts until the engine has let go of it.
 """

@@ -1,19 +1,28 @@
-"""Extents: ranges of bytes in memory, and who holds them.
+"""Extents: ranges of bytes in memory, who holds them, and where in the arena they lie.
 
 Several users share an extent's memory: the socket that it is received from, the engine, the socket
 that it is sent to, the disk. Each has a hold of its own, and releases it only when it certainly no
 longer touches the memory. The last release frees the extent.
 """
 
+import ctypes
 import threading
+import time
+from bisect import bisect_left, insort
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from wavetrim.service.errors import ServiceError
+from wavetrim.service.storage.memory.slab import Slab
 
 PAGE_BYTES: Final = 4096
 """Alignment of extents, and of the elements of large matrices in memory and in their files: whole
 pages are copied fastest, and a disk takes no less past the cache."""
+
+
+POISON: Final = 0xA5
+"""Freed bytes are set to this in tests: a missing hold shows as wrong bytes."""
 
 
 class ExtentFreed(ServiceError):
@@ -91,3 +100,115 @@ class Hold:
     def release(self) -> None:
         """Let go; a second call does nothing. Thread-safe."""
         self.extent.release(self)
+
+
+class ExtentTable:
+    """All extents of an arena, and the free ranges between them: best fit. Thread-safe.
+
+    An extent is taken from the smallest free range that is large enough, the lowest of equals; a
+    freed one is joined with free neighbours in its slab. Sorted lists are searched by bisection, so
+    every call takes some microseconds, also with thousands of ranges.
+
+    Args:
+        poison: Whether freed bytes are overwritten.
+
+    Attributes:
+        slabs: Those in which extents are placed, by their ids, the oldest first.
+        count: Extents that are held.
+        used_bytes: Memory that they take.
+        free_bytes: Free memory, in one piece or several.
+    """
+
+    def __init__(self, *, poison: bool) -> None:
+        self._poison = poison
+        self._lock = threading.Lock()
+        self.slabs: dict[int, Slab] = {}
+        self.count = self.used_bytes = self.free_bytes = 0
+        self._by_size: list[tuple[int, int, int]] = []  # (size, slab, begin), sorted
+        self._size_at: dict[tuple[int, int], int] = {}  # (slab, begin) → size
+        self._begin_before: dict[tuple[int, int], int] = {}  # (slab, end) → begin
+
+    def add(self, slab: Slab) -> None:
+        """Begin to place extents in a slab."""
+        with self._lock:
+            self.slabs[slab.id] = slab
+            self._insert(slab.id, 0, slab.size_bytes)
+
+    def withdraw(self, slab: Slab) -> bool:
+        """Stop placing extents in a slab; False if one lies in it."""
+        with self._lock:
+            if not self._is_unused(slab):
+                return False
+            self._remove(slab.id, 0, slab.size_bytes)
+            del self.slabs[slab.id]
+        return True
+
+    def list_unused(self) -> list[Slab]:
+        """Slabs in which no extent lies, the newest first."""
+        with self._lock:
+            unused = [slab for slab in self.slabs.values() if self._is_unused(slab)]
+        return sorted(unused, key=lambda slab: -slab.id)
+
+    def list_spare(self, usual_bytes: int, *, since: float) -> list[Slab]:
+        """Slabs that were unused since a time, by the monotonic clock, but for one ahead of use.
+
+        That is a usual one: one that was made for a large extent is always spare.
+        """
+        unused = self.list_unused()
+        large = {slab for slab in unused if slab.size_bytes > usual_bytes}
+        usual_free_bytes = self.free_bytes - sum(slab.size_bytes for slab in large)
+        spare = []
+        for slab in unused:
+            is_spare = slab in large or usual_free_bytes >= slab.size_bytes + usual_bytes
+            if slab.used_at <= since and is_spare:
+                usual_free_bytes -= 0 if slab in large else slab.size_bytes
+                spare.append(slab)
+        return spare
+
+    def take(self, size_bytes: int, holder: str) -> Hold | None:
+        """A hold of a new extent, or None if no free range is large enough."""
+        taken_bytes = max(1, -(-size_bytes // PAGE_BYTES)) * PAGE_BYTES
+        with self._lock:
+            index = bisect_left(self._by_size, (taken_bytes, 0, 0))
+            if index == len(self._by_size):
+                return None
+            found_bytes, slab_id, begin = self._by_size[index]
+            self._remove(slab_id, begin, found_bytes)
+            if found_bytes > taken_bytes:
+                self._insert(slab_id, begin + taken_bytes, found_bytes - taken_bytes)
+            self.count += 1
+            self.used_bytes += taken_bytes
+            slab = self.slabs[slab_id]
+        free = partial(self._free, slab, begin, taken_bytes)
+        return Extent(slab_id, begin, slab.view[begin : begin + size_bytes], free).hold(holder)
+
+    def _free(self, slab: Slab, begin: int, size: int) -> None:
+        if self._poison:
+            ctypes.memset(slab.address + begin, POISON, size)
+        slab.used_at = time.monotonic()
+        with self._lock:
+            self.count -= 1
+            self.used_bytes -= size
+            if (after := self._size_at.get((slab.id, begin + size))) is not None:
+                self._remove(slab.id, begin + size, after)
+                size += after
+            if (before := self._begin_before.get((slab.id, begin))) is not None:
+                self._remove(slab.id, before, begin - before)
+                begin, size = before, begin + size - before
+            self._insert(slab.id, begin, size)
+
+    def _is_unused(self, slab: Slab) -> bool:
+        return self._size_at.get((slab.id, 0)) == slab.size_bytes
+
+    def _insert(self, slab_id: int, begin: int, size: int) -> None:
+        """Add a free range."""
+        insort(self._by_size, (size, slab_id, begin))
+        self._size_at[slab_id, begin] = size
+        self._begin_before[slab_id, begin + size] = begin
+        self.free_bytes += size
+
+    def _remove(self, slab_id: int, begin: int, size: int) -> None:
+        """Remove a free range."""
+        del self._by_size[bisect_left(self._by_size, (size, slab_id, begin))]
+        del self._size_at[slab_id, begin], self._begin_before[slab_id, begin + size]
+        self.free_bytes -= size

@@ -10,8 +10,8 @@ import mmap
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
+from wavetrim.service.storage.memory.arena import Arena
 from wavetrim.service.storage.memory.extent import Extent, Hold
 from wavetrim.service.storage.memory.mapped_file import MappedFile
 from wavetrim.service.threads import run_to_end
@@ -39,7 +39,7 @@ class Intake:
         arena: Where the memory lies.
         size_bytes: Size of the whole memory.
         holder: What holds it.
-        begin_bytes: Bytes at the beginning of the memory that are not the body's.
+        head: Bytes at the beginning of the memory that are not the body's.
         make_file: Makes a mapped file that grows, for a body for which the arena has no memory;
             None to refuse that.
 
@@ -54,18 +54,18 @@ class Intake:
         size_bytes: int,
         holder: str,
         *,
-        begin_bytes: int = 0,
+        head: bytes = b"",
         make_file: Callable[[], Awaitable[Hold]] | None = None,
     ) -> None:
         self._arena = arena
         self._size_bytes = size_bytes
         self._holder = holder
-        self._begin_bytes = begin_bytes
+        self._head = head
         # Once as many have come, the body has memory for all of it.
-        self._trusted_end = begin_bytes + max(0, -(-(size_bytes - FIRST_BYTES) // FACTOR))
+        self._trusted_end = len(head) + max(0, -(-(size_bytes - FIRST_BYTES) // FACTOR))
         self._make_file = make_file
         self.hold: Hold | None = None
-        self.filled_bytes = begin_bytes
+        self.filled_bytes = len(head)
 
     async def open(self, fill: Fill) -> Extent:
         """Get memory for the whole body; before that, receive as much as makes it trusted.
@@ -123,19 +123,19 @@ class Intake:
     async def _move(self, hold: Hold) -> None:
         """Copy the bytes so far into larger memory."""
         before, self.hold = self.hold, hold
-        begin, end = self._begin_bytes, self.filled_bytes
-        if isinstance(hold.extent, MappedFile):
-            await run_to_end(hold.extent.make_more, max(1, end))
-        if before is None:
-            return
+        source = memoryview(self._head)
+        if before is not None:
+            source = before.extent.view[: self.filled_bytes]
         try:
-            source, target = before.extent.view[begin:end], hold.extent.view[begin:end]
-            if len(source) > _COPIED_AT_ONCE:
-                await run_to_end(copy_bytes, target, source)
+            if isinstance(hold.extent, MappedFile):
+                await run_to_end(hold.extent.write, 0, source)
+            elif len(source) > _COPIED_AT_ONCE:
+                await run_to_end(copy_bytes, hold.extent.view[: len(source)], source)
             else:
-                copy_bytes(target, source)
+                copy_bytes(hold.extent.view[: len(source)], source)
         finally:
-            before.release()
+            if before is not None:
+                before.release()
 
     async def _fill_file(self, file: MappedFile, fill: Fill) -> None:
         """Receive the rest into a file, by a buffer: the event loop must not wait for the disk."""

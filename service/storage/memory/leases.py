@@ -16,10 +16,10 @@ from typing import Final
 
 from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.errors import Crowded
-from wavetrim.service.storage.arena.arena import Arena
-from wavetrim.service.storage.arena.slab import Slab, round_up
 from wavetrim.service.storage.errors import LeaseNotFound
+from wavetrim.service.storage.memory.arena import Arena
 from wavetrim.service.storage.memory.extent import Extent
+from wavetrim.service.storage.memory.slab import Slab, round_up
 from wavetrim.service.tenants.shares import BytesInFlight
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 
@@ -98,7 +98,7 @@ class Leases:
             taken.callback(self._uncount)
             slab = await self._arena.lease(size_bytes)
             give_back = taken.pop_all().close
-        free = partial(self._arena.supply.give_leased_back, slab, on_closed=give_back)
+        free = partial(self._arena.end_lease, slab, on_closed=give_back)
         lease = Lease(slab, free, tenant.name)
         token = secrets.token_urlsafe(32)
         timer = asyncio.get_running_loop().call_later(FETCH_SECONDS, self._expire, token)

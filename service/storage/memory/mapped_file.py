@@ -8,9 +8,9 @@ from wavetrim.service.storage.disk.checksum import read_crc32
 from wavetrim.service.storage.disk.files import (
     THIS_FILE,
     Extending,
-    find_next_length,
     flush,
     remove,
+    write_whole,
 )
 from wavetrim.service.storage.memory.extent import Extent, Hold
 from wavetrim.service.threads import run_to_end
@@ -24,62 +24,50 @@ class MappedFile(Extent):
         size_bytes: Its length.
         extending: Takes space on the disk for a file of a length, to which it grows in the block,
             and explains what goes wrong there.
-        growing: Whether `make_more` takes its blocks on the disk, instead of all at once.
-
-    Attributes:
-        made_bytes: End of the blocks that are taken. On a full disk, touching memory after it kills
-            the process.
+        growing: Whether `write` takes its blocks on the disk, instead of all at once. On a full
+            disk, touching memory that has none kills the process.
 
     Raises:
         StorageFull: There is no space for it.
         StorageFailed: It cannot be made.
     """
 
-    __slots__ = ("_extending", "_path", "made_bytes")
+    __slots__ = ("_extending", "_path")
 
     def __init__(self, path: Path, size_bytes: int, *, extending: Extending, growing: bool) -> None:
         self._path = path
         self._extending = extending
-        self.made_bytes = 0
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            with extending(0):
-                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with extending(0 if growing else size_bytes):
                 file = os.open(path, flags, 0o600)
                 try:
-                    os.ftruncate(file, size_bytes)
+                    if growing:
+                        os.ftruncate(file, size_bytes)
+                    else:
+                        os.posix_fallocate(file, 0, size_bytes)
                     view = map_shared(file, size_bytes).data
                 finally:
                     os.close(file)
-            super().__init__(str(path), 0, view, self._remove)
-            if not growing:
-                self.make_more(size_bytes)
         except BaseException:
             remove(path)
             raise
+        super().__init__(str(path), 0, view, self._remove)
 
-    def make_more(self, end_bytes: int) -> None:
-        """Take disk blocks up to `end_bytes`, and some more. Blocks the thread.
+    def write(self, begin: int, content: bytes | memoryview) -> None:
+        """Copy bytes to an offset of the file, from its beginning to its end. Blocks the thread.
 
         Raises:
             StorageFull: The disk has no space for them.
-            StorageFailed: They cannot be taken.
+            StorageFailed: They cannot be written.
         """
-        length = find_next_length(self.made_bytes, end_bytes, len(self.view))
-        with self._extending(length):
+        with self._extending(begin + len(content)):
             # It is opened anew each time: a descriptor is scarcer than this is slow.
             file = os.open(self._path, os.O_WRONLY | THIS_FILE)
             try:
-                os.posix_fallocate(file, self.made_bytes, length - self.made_bytes)
+                write_whole(file, memoryview(content), begin)
             finally:
                 os.close(file)
-        self.made_bytes = length
-
-    def write(self, begin: int, content: memoryview) -> None:
-        """Copy bytes to an offset of the file. Blocks the thread."""
-        end = begin + len(content)
-        if end > self.made_bytes:
-            self.make_more(end)
-        self.view[begin:end] = content
 
     def finish(self, name: Path) -> int:
         """Make the file durable under another name, and keep it; returns its CRC-32.

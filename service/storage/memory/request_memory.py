@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from wavetrim.service.storage.arena.arena import Arena
 from wavetrim.service.storage.disk.files import explain, require_space
+from wavetrim.service.storage.memory.arena import Arena
 from wavetrim.service.storage.memory.extent import PAGE_BYTES, Extent, Hold
 from wavetrim.service.storage.memory.intake import Fill, Intake
 from wavetrim.service.storage.memory.mapped_file import map_file
@@ -115,7 +115,7 @@ class RequestMemory:
     def _extending(self, path: Path, size_bytes: int, length_bytes: int) -> Iterator[None]:
         """Make sure that a file can grow to a length."""
         try:
-            made_bytes = path.stat().st_blocks * 512 if length_bytes else 0
+            made_bytes = path.stat().st_blocks * 512 if path.exists() else 0
             require_space(self._folder, size_bytes, length_bytes, own_bytes=made_bytes)
             yield
         except OSError as error:

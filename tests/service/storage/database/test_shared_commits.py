@@ -8,7 +8,7 @@ from sqlalchemy import event, text
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from wavetrim.service.storage.database.database import reading
-from wavetrim.service.storage.database.shared_commits import CommitLost, SharedCommits, Together
+from wavetrim.service.storage.database.shared_commits import CommitLost, SharedCommits
 
 INSERT = text(
     "INSERT INTO upload_keys (key, matrix, digest_sha256) VALUES (:key, :matrix, 'digest')"
@@ -84,24 +84,3 @@ def test_a_commit_that_is_not_answered_is_unclear_to_all_who_share_it(database, 
     assert commits.add(add("a")).result(30) == "a"
     commits.close()
     assert list_keys(database) == ["a"]
-
-
-def test_changes_of_a_kind_are_made_together_and_by_themselves_if_one_cannot_be(database, commits):
-    made: list[list[str]] = []
-
-    def add_all(connection, keys):
-        made.append(list(keys))
-        connection.execute(INSERT, [{"key": key, "matrix": "m"} for key in keys])
-        return [key.upper() for key in keys]
-
-    for keys in ("abc", "dee"):
-        goes_on = hold_first(commits)
-        asked = [commits.add(Together(add_all, key)) for key in keys]
-        goes_on.set()
-        if keys == "abc":
-            assert [one.result() for one in asked] == ["A", "B", "C"]
-            assert made == [["a", "b", "c"]]
-    with pytest.raises(IntegrityError):
-        asked[-1].result()
-    assert [one.result() for one in asked[:-1]] == ["D", "E"]
-    assert list_keys(database) == ["a", "b", "c", "d", "e"]

@@ -4,9 +4,7 @@ import errno
 import mmap
 import os
 import random
-import threading
 import zlib
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +23,7 @@ SIZE_BYTES = len(HEADER) + DATA_BYTES
 
 @pytest.fixture
 def writer():
-    opened = DiskWriter()
+    opened = DiskWriter(WriteRecord())
     yield opened
     opened.close()
 
@@ -134,25 +132,3 @@ def test_a_file_is_stored_right_whatever_was_put_in_its_place_meanwhile(
         os.mkfifo(path)
     expect_written(path, memory, file.finish().result(SECONDS))
     assert foreign.read_bytes() == bytes(SIZE_BYTES)
-
-
-def test_a_write_that_would_fill_the_queue_waits(memory, tmp_path):
-    writes = WriteRecord()
-    writer = DiskWriter(writes=writes, most_waiting_bytes=10_000)
-    file = begin_file(writer, tmp_path / "a")
-    writes.enter()
-    done: list[Any] = []
-    caller = threading.Thread(
-        target=lambda: done.extend(
-            file.write(len(HEADER) + begin, memory[begin : begin + 10_000])
-            for begin in range(0, 100_000, 10_000)
-        )
-    )
-    caller.start()
-    caller.join(0.02)
-    assert len(done) < 10
-    writes.leave()
-    caller.join(SECONDS)
-    assert len(done) == 10
-    file.abort().result(SECONDS)
-    writer.close()

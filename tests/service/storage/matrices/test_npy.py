@@ -1,8 +1,7 @@
-"""The strict .npy reader against NumPy's own writer, and against damage."""
+"""The .npy reader against NumPy's own writer, and against damage."""
 
 import io
 import tracemalloc
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -129,7 +128,10 @@ def test_the_longest_header_is_refused_quickly(repeated):
 
 @pytest.mark.parametrize(
     "descr",
-    ["'>f4'", "'|O'", "'>c8'", "'<V4'", "'|b1'", "'<M8[s]'", "'<U4'", "[('x', '<f4')]", "'f4,f4'"],
+    [
+        *("'>f4'", "'|O'", "'>c8'", "'|V4'", "'|b1'", "'<M8[s]'", "'<U4'"),
+        *("[('x', '<f4')]", "[('x', '|i1'), ('y', '|i1')]"),
+    ],
 )
 def test_other_elements_are_refused_with_descr_and_the_list(descr):
     raw = wrap_header(CANONICAL.replace(b"'<f4'", descr.encode()))
@@ -141,14 +143,12 @@ def test_other_elements_are_refused_with_descr_and_the_list(descr):
 OTHER_SHAPES = {
     "()": "of 2 dimensions, or of 3 for a stack; it has 0",
     "(4,)": "of 2 dimensions, or of 3 for a stack; it has 1",
-    "(4)": "a tuple of sizes",
     "(2, 3, 4, 5)": "of 2 dimensions, or of 3 for a stack; it has 4",
     f"({10**9}, {10**9}, 0)": "at most",
     "(3, -1)": "sizes from 0",
     f"(1, {10**17})": "sizes from 0",
     f"(0, {10**17})": "sizes from 0",  # NumPy has none, either
-    "(1, 2 3)": "a tuple of sizes",
-    "(02, 3)": "a tuple of sizes",  # NumPy's parser takes no number for that, either
+    "(True, 3)": "sizes from 0",
 }
 
 
@@ -162,10 +162,10 @@ def test_other_shapes_are_refused(shape):
 @pytest.mark.parametrize(
     ("part", "other"),
     [
-        (b"'shape'", b"'form'"), (b"'shape': (2, 3), ", b""), (b", }", b", 'shape': (2, 3)}"),
-        (b", }", b", 'more': True}"), (b"False", b"0"), (b"False", b"__import__('os')"),
-        (b"\n", b"\nx\n"), (b", ", b",\x0b"), (b"(2, 3)", b"(2,)3"), (CANONICAL, b"\n"),
-        (CANONICAL, b""),
+        (b"'shape'", b"'form'"), (b"'shape': (2, 3), ", b""), (b", }", b", 'more': True}"),
+        (b"False", b"0"), (b"False", b"__import__('os')"), (b"\n", b"\nx\n"), (b", ", b",\x0b"),
+        (b"(2, 3)", b"(4)"), (b"(2, 3)", b"(1, 2 3)"), (b"(2, 3)", b"(02, 3)"),
+        (b"(2, 3)", b"(2,)3"), (CANONICAL, b"\n"), (CANONICAL, b""),
     ],
 )  # fmt: skip
 def test_other_headers_are_refused(part, other):
@@ -173,6 +173,7 @@ def test_other_headers_are_refused(part, other):
         parse_header(wrap_header(CANONICAL.replace(part, other)))
 
 
+@pytest.mark.filterwarnings("ignore:Reading")  # about Python 2's headers
 @pytest.mark.parametrize(
     "text",
     [
@@ -185,8 +186,7 @@ def test_other_headers_are_refused(part, other):
 )
 def test_a_header_that_numpy_reads_is_read(text):
     file = wrap_header(text, (1, 0)) + bytes(24)
-    with warnings.catch_warnings(action="ignore"):  # about Python 2's headers
-        assert np.lib.format.read_array(io.BytesIO(file)).shape == (2, 3)
+    assert np.lib.format.read_array(io.BytesIO(file)).shape == (2, 3)
     header = parse_header(file)
     assert header is not None
     assert (header.rows, header.columns, header.dtype) == (2, 3, "float32")

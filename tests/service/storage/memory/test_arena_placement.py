@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from wavetrim.service.storage.arena.extent_table import ExtentTable
-from wavetrim.service.storage.arena.slab import Slab, choose_slab_bytes, find_usual_bytes
-from wavetrim.service.storage.memory.extent import PAGE_BYTES
+from wavetrim.service.storage.memory.extent import PAGE_BYTES, ExtentTable
+from wavetrim.service.storage.memory.slab import Slab, choose_slab_bytes, find_usual_bytes
 
 MIB = 2**20
 GIB = 2**30

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from wavetrim.cpu.threads import usable_cores
 from wavetrim.scheduler.execution.pages import (
     HUGE_PAGE_BYTES,
     cut_range,
@@ -43,6 +44,9 @@ LARGEST_BYTES: Final = 512 * 2**30 - HUGE_PAGE_BYTES
 
 _STEP_BYTES: Final = 128 * 2**20
 """Bytes that are made before the limits are read again: about 0.1 s of one thread's work."""
+
+_MOST_THREADS: Final = 8
+"""The most threads that make pages; chosen."""
 
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _MFD_NOEXEC_SEAL: Final = 8  # Linux 6.3: never executable
@@ -134,7 +138,12 @@ def choose_slab_bytes(
 
 
 def make_slab(
-    number: int, size_bytes: int, *, threads: int, memory_left: Callable[[], int]
+    number: int,
+    needed_bytes: int,
+    *,
+    usual_bytes: int = 0,
+    left_bytes: int = LARGEST_BYTES,
+    memory_left: Callable[[], int],
 ) -> Slab:
     """Make a slab and all of its pages. Blocks: about half a second a GiB.
 
@@ -143,24 +152,34 @@ def make_slab(
 
     Args:
         number: Its id.
-        size_bytes: A multiple of 2 MiB.
-        threads: How many make pages.
+        needed_bytes: As for `choose_slab_bytes`.
+        usual_bytes: Likewise; 0 for a slab that is no larger than it need be.
+        left_bytes: Likewise.
         memory_left: Memory that may still be taken, in bytes.
 
     Raises:
         NoMemory: It would take more memory than it may; what was made is given back.
         OSError: The system refuses it.
     """
-    _require_memory(memory_left(), size_bytes)
+    memory_left_bytes = memory_left()
+    size_bytes = choose_slab_bytes(
+        needed_bytes,
+        usual_bytes=usual_bytes,
+        left_bytes=left_bytes,
+        memory_left_bytes=memory_left_bytes,
+    )
+    if not size_bytes:
+        raise NoMemory(needed_bytes or usual_bytes, min(left_bytes, memory_left_bytes))
     fd = _make_sealed(size_bytes)
     try:
         memory = map_shared(fd, size_bytes)
         address = memory.ctypes.data
+        threads = min(_MOST_THREADS, usable_cores())
         with ThreadPoolExecutor(threads, thread_name_prefix="slab") as pool:
             for offset in range(0, size_bytes, _STEP_BYTES):
-                left_bytes = size_bytes - offset
-                _require_memory(memory_left(), left_bytes)
-                pieces = cut_range(address + offset, min(_STEP_BYTES, left_bytes))
+                rest_bytes = size_bytes - offset
+                _require_memory(memory_left(), rest_bytes)
+                pieces = cut_range(address + offset, min(_STEP_BYTES, rest_bytes))
                 list(pool.map(_make_pages, pieces))
     except BaseException:
         os.close(fd)

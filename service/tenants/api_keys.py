@@ -14,9 +14,9 @@ from sqlalchemy import Engine, Row, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from wavetrim.service.clock import read_clock
+from wavetrim.service.errors import FieldProblem
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import api_keys
-from wavetrim.service.storage.errors import KeyNameTaken, KeyNotFound
 from wavetrim.service.tenants.tenant import NO_QUOTA, SCOPES, Quota, Tenant
 
 _PREFIX: Final = "wavetrim_"
@@ -24,6 +24,14 @@ _SECRET_BYTES: Final = 32
 
 _QUOTAS: Final = {field.name: f"max_{field.name}" for field in fields(Quota)}
 """The columns of quotas."""
+
+
+class KeyNameTaken(FieldProblem):
+    """The name has a key already, or had one."""
+
+
+class KeyNotFound(FieldProblem):
+    """No key has this name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,31 +87,26 @@ def _read_machine(meminfo: Path) -> Iterator[_Level]:
 
 def _read_v2_group(folder: Path) -> Iterator[_Level]:
     """A group's lower limit: at memory.max it is killed, at memory.high slowed to a crawl."""
-    limits = [
-        int(text)
-        for name in ("memory.max", "memory.high")
-        if (text := _read(folder / name)) not in {"", "max"}
-    ]
+    texts = _read(folder / "memory.max"), _read(folder / "memory.high")
+    limits = [int(text) for text in texts if text not in {"", "max"}]
     if limits and (used := _read(folder / "memory.current")):
-        cache_bytes = _find_idle_cache(_read(folder / "memory.stat"), "", "file_")
-        yield _Level(min(limits), min(limits) - int(used) + cache_bytes)
+        stat = _parse_stat(_read(folder / "memory.stat"))
+        yield _Level(min(limits), min(limits) - int(used) + _find_idle_cache(stat, "", "file_"))
 
 
 def _read_v1_group(folder: Path) -> Iterator[_Level]:
     """A group's limit; its statistics name limits above it, which a container may not see."""
     text, used = _read(folder / "memory.limit_in_bytes"), _read(folder / "memory.usage_in_bytes")
     if text and used:
-        stat = _read(folder / "memory.stat")
-        limit = min(int(text), _parse_stat(stat).get("hierarchical_memory_limit", int(text)))
-        cache_bytes = _find_idle_cache(stat, "total_", "total_")
-        yield _Level(limit, limit - int(used) + cache_bytes)
+        stat = _parse_stat(_read(folder / "memory.stat"))
+        limit = min(int(text), stat.get("hierarchical_memory_limit", int(text)))
+        yield _Level(limit, limit - int(used) + _find_idle_cache(stat, "total_", "total_"))
 
 
-def _find_idle_cache(stat: str, idle_prefix: str, dirty_prefix: str) -> int:
+def _find_idle_cache(stat: dict[str, int], idle_prefix: str, dirty_prefix: str) -> int:
     """Bytes of cached files that the kernel takes back at once: clean, and not read lately."""
-    found = _parse_stat(stat)
-    dirty = found.get(f"{dirty_prefix}dirty", 0) + found.get(f"{dirty_prefix}writeback", 0)
-    return max(0, found.get(f"{idle_prefix}inactive_file", 0) - dirty)
+    dirty = stat.get(f"{dirty_prefix}dirty", 0) + stat.get(f"{dirty_prefix}writeback", 0)
+    return max(0, stat.get(f"{idle_prefix}inactive_file", 0) - dirty)
 
 
 def _parse_stat(text: str) -> dict[str, int]:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.groups import write_groups
-from wavetrim.service.storage.arena.memory_limit import default_limit, read_memory_left
+from wavetrim.service.storage.memory.memory_limit import default_limit, read_memory_left
 
 MIB = 2**20
 GIB = 2**30

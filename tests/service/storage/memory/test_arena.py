@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.limit import allow
-from tests.service.storage.arena.test_arena_memory import build_tree, describe_v2
+from tests.service.storage.memory.test_arena_memory import build_tree, describe_v2
 from wavetrim.service.api.problems import describe_error
-from wavetrim.service.storage.arena.arena import Arena, ArenaFull
-from wavetrim.service.storage.arena.memory_limit import read_memory_left
-from wavetrim.service.storage.arena.slab import NoMemory, Slab, make_slab
+from wavetrim.service.storage.memory.arena import Arena, ArenaFull
 from wavetrim.service.storage.memory.extent import Hold
+from wavetrim.service.storage.memory.memory_limit import read_memory_left
+from wavetrim.service.storage.memory.slab import NoMemory, Slab, make_slab
 
 MIB = 2**20
 GIB = 2**30
@@ -66,7 +66,7 @@ def count_open():
 
 
 def make_small_slab(size=2 * MIB):
-    return make_slab(1, size, threads=1, memory_left=lambda: GIB)
+    return make_slab(1, size, memory_left=lambda: GIB)
 
 
 # Slabs
@@ -85,7 +85,7 @@ def test_a_slab_is_given_up_where_the_room_ends_while_it_is_made():
     before = count_open()
     rooms = iter([GIB, GIB, 100 * MIB])
     with pytest.raises(NoMemory, match=r"slab is 134217728 bytes; it must be at most 104857600"):
-        make_slab(1, 256 * MIB, threads=2, memory_left=lambda: next(rooms))
+        make_slab(1, 256 * MIB, memory_left=lambda: next(rooms))
     assert count_open() == before
 
 
@@ -214,12 +214,12 @@ async def test_a_leaving_slab_keeps_its_memory_until_the_engine_has_let_go():
             leaving.append(slab)
             await acknowledged.wait()
 
-        arena.supply.on_leaving = leave
+        arena.on_leaving = leave
         hold = await arena.obtain(10 * MIB, "matrix")
         hold.release()
         await until(lambda: len(leaving) == 1)
         assert [slab.id for slab in leaving] == [hold.extent.slab]
-        assert leaving[0].id not in [one.id for one in arena.supply.shared]
+        assert leaving[0].id not in [one.id for one in arena.shared]
         assert arena.try_obtain(10 * MIB, "matrix") is None
         assert count_bytes(leaving[0].fd) == 10 * MIB
         assert arena.describe()["made_bytes"] == 14 * MIB
