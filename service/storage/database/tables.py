@@ -1,7 +1,8 @@
 """The database's tables. Times are UTC seconds since the epoch; ids are opaque strings.
 
-After a change, add a number to `schema.REVISIONS`: a start then adds to an existing database what
-it lacks. So columns that were added later are nullable: NULL means what earlier versions did.
+To change them, also add a file to `migrations/versions/` that changes an existing database, and its
+number to `schema.REVISIONS`. Columns that were added later are nullable: NULL means what earlier
+versions did.
 """
 
 import hashlib
@@ -32,7 +33,7 @@ UNFINISHED: Final = ("queued", "running")
 metadata = MetaData()
 
 VERSION_TABLE: Final = "schema_version"
-"""The table that says which version the others are of; it has one row."""
+"""The table that says which version the others are of; Alembic writes its one row."""
 
 
 def _index_owned(name: str, *columns: str) -> Index:

@@ -6,6 +6,11 @@ import sys
 from contextlib import closing
 
 import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, select, text
 
 from tests.changed_program import describe_constants
@@ -15,7 +20,7 @@ from tests.service.cli.test_upgrade import DONE, WAITING, make_old
 from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.storage.database.database import open_database, reading
-from wavetrim.service.storage.database.schema import REVISIONS
+from wavetrim.service.storage.database.schema import MIGRATIONS, REVISIONS
 from wavetrim.service.storage.database.tables import VERSION_TABLE, jobs, metadata
 from wavetrim.service.storage.errors import DatabaseAway, DatabaseRefused
 
@@ -35,49 +40,14 @@ def plain(url):
     engine.dispose()
 
 
-ADDED = {
-    "0002": ["ALTER TABLE jobs DROP COLUMN trace"],
-    "0003": [
-        "ALTER TABLE jobs ALTER COLUMN sequence TYPE INTEGER",
-        "ALTER SEQUENCE jobs_sequence_seq AS INTEGER",
-    ],
-    "0004": ["ALTER TABLE jobs DROP COLUMN shape", "DROP TABLE job_labels"],
-    "0005": ["ALTER TABLE matrices DROP COLUMN stack"],
-    "0006": ["DROP TABLE unsynced_files"],
-}
-"""What takes away what a revision has added; the third is PostgreSQL's alone."""
-
-
 def make_version(plain, revision):
     """Tables as a version had them, with two jobs."""
     with plain.begin() as connection:
-        metadata.create_all(connection)
-        for later, statements in ADDED.items():
-            for statement in statements if later > revision else ():
-                if later != "0003" or connection.dialect.name == "postgresql":
-                    connection.execute(text(statement))
-        version = f"INSERT INTO {VERSION_TABLE} VALUES ('{revision}')"
-        connection.execute(text(version if revision else f"DROP TABLE {VERSION_TABLE}"))
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", str(MIGRATIONS))
+        command.upgrade(config, revision)
         add_job(connection, "first")
         add_job(connection, "second")
-
-
-def describe_tables(connection):
-    """Columns, indexes and keys of all tables."""
-    found = inspect(connection)
-    return {
-        table: (
-            sorted((one["name"], str(one["type"]), one["nullable"]) for one in columns),
-            sorted(
-                (one["name"], one["column_names"], sorted(one["dialect_options"]))
-                for one in found.get_indexes(table)
-            ),
-            [(one["constrained_columns"], one["options"]) for one in found.get_foreign_keys(table)],
-            found.get_pk_constraint(table)["constrained_columns"],
-        )
-        for table in found.get_table_names()
-        if (columns := found.get_columns(table))
-    }
 
 
 def add_job(connection, job):
@@ -90,20 +60,24 @@ def add_job(connection, job):
     )
 
 
-@pytest.mark.parametrize("revision", ["", *REVISIONS[:-1]])
+def test_every_revision_is_known():
+    scripts = ScriptDirectory(str(MIGRATIONS)).walk_revisions()
+    assert tuple(script.revision for script in scripts)[::-1] == REVISIONS
+
+
+@pytest.mark.parametrize("revision", [None, *REVISIONS[:-1]])
 def test_upgraded_tables_are_those_that_are_made_anew(url, plain, revision):
-    open_database(url).dispose()
-    with plain.begin() as connection:
-        new = describe_tables(connection)
-        metadata.drop_all(connection)
-    make_version(plain, revision)
+    if revision is not None:
+        make_version(plain, revision)
     opened = open_database(url)
     with reading(opened) as connection:
-        assert describe_tables(connection) == new
-        found = connection.execute(text(f"SELECT * FROM {VERSION_TABLE}")).all()
-        assert found == [(REVISIONS[-1],)]
+        options = {"version_table": VERSION_TABLE, "compare_type": True}
+        context = MigrationContext.configure(connection, opts=options)
+        found = compare_metadata(context, metadata)
+        assert [one for one in found if VERSION_TABLE not in str(one)] == []
+        assert context.get_current_heads() == (REVISIONS[-1],)
         kept = list(connection.scalars(select(jobs.c.id).order_by(jobs.c.sequence)))
-    assert kept == ["first", "second"]
+    assert kept == ([] if revision is None else ["first", "second"])
     opened.dispose()
 
 
