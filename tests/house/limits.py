@@ -13,7 +13,7 @@ ROOM_LINES = {
     "page": 5_230,
     "scheduler": 10_573,
     "service": 25_088,
-    "tests": 36_455,
+    "tests": 36_497,
     "wavetrim": 245,
 }
 
