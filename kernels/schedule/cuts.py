@@ -29,6 +29,7 @@ from wavetrim.kernels.schedule.panels import (
     Part,
     divide_up,
     list_parts,
+    take_whole,
 )
 
 PANELS: Final = (2, 4, 8, 16, 32)
@@ -261,7 +262,7 @@ def list_cuts(problem: PanelProblem, rates: Rates) -> Iterator[Cut]:
     """All cuts that are tried: by number of panels, with and without parts of K in the first."""
     m, k = problem.m, problem.k
     if problem.is_straight:
-        yield Cut(first_rows=m, panel_rows=m, depth=k)
+        yield take_whole(problem)
         return
     # All rows in one panel are not rounded to whole waves.
     sizes = list(dict.fromkeys([m, *(_round_rows(problem, divide_up(m, one)) for one in PANELS)]))

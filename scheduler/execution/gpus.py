@@ -16,7 +16,6 @@ from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.kernels.pipeline.team import Team, TeamPart
 from wavetrim.native.call_threads import CallThreads
-from wavetrim.native.pool import Crowd
 from wavetrim.scheduler.execution.prefault import LEAST_BYTES
 from wavetrim.scheduler.execution.product import (
     NOTHING,
@@ -130,10 +129,6 @@ class Gpus:
         return CommandProduct(
             pipeline, spec, shape, part.cut, alpha=alpha, beta=0.0, is_staged=is_pageable
         )
-
-    def find_crowd(self) -> Crowd:
-        """Who else wants the cores now."""
-        return self.pipelines[0].find_crowd()
 
     def find_team(self, plan: Plan) -> Team:
         """The GPUs of a plan as a team, kept for the plan's next product.

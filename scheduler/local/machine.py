@@ -166,7 +166,9 @@ class LocalMachine:
         """Who else wants the cores now. Without a GPU as the latest products of NumPy showed."""
         if not self.has_gpu:
             return "crowded" if self.numpy.lose_cores else "quiet"
-        return "quiet" if self._planned is None else self._planned.executor.gpus.find_crowd()
+        if self._planned is None:
+            return "quiet"
+        return self._planned.executor.gpus.pipelines[0].find_crowd()
 
     def suits_numpy(self, m: int, n: int, k: int, dtype: np.dtype[Any], crowd: Crowd) -> bool:
         """Whether NumPy is to compute a large product of the CPU alone.
