@@ -29,7 +29,6 @@ class Blas(ctypes.Structure):
         ("gemv", ctypes.c_void_p * 4),
         ("integer_bytes", ctypes.c_int64),
         ("tiles", ctypes.c_int64),
-        ("cache_bytes", ctypes.c_int64),
     )
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from wavetrim.cpu.blas import Blas, find_blas
 from wavetrim.cpu.errors import CpuError
 from wavetrim.cpu.library import CPU_LIBRARY, PRODUCT, Report
-from wavetrim.cpu.model import find_largest_cache_bytes
 from wavetrim.cpu.operands import check_operands
 from wavetrim.cpu.prepared import Prepared, describe_layout, prepare
 from wavetrim.cpu.products import NO_REPORTS, Matrix, Reports, combine
@@ -30,8 +29,7 @@ class NativeTeam:
 
     def __init__(self, pool: ThreadPool, blas: Blas) -> None:
         self._pool = pool
-        # A C much larger than the largest cache bypasses the caches.
-        self._blas = Blas(blas.gemm, blas.gemv, blas.integer_bytes, 0, find_largest_cache_bytes())
+        self._blas = Blas(blas.gemm, blas.gemv, blas.integer_bytes)
         # Some milliseconds where the CPU has tiles, else none.
         self._blas.tiles = pool.library.prefers_tiles(ctypes.byref(self._blas))
         self._largest = 2**63 - 1 if blas.integer_bytes == 8 else _LARGEST_NARROW

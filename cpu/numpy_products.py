@@ -2,7 +2,7 @@
 
 For these our threads need not wake up. After another product of NumPy they are faster, too, because
 its threads spin for 0.1 s on the cores. Blocks are faster on a crowded machine, because a thread
-without a core delays only its own block, and if they write past the caches.
+without a core delays only its own block.
 """
 
 import time
@@ -11,11 +11,9 @@ from typing import Any, Final
 import numpy as np
 
 from wavetrim.cpu.blocks import MAX_BLOCK_FLOPS, count_useful
-from wavetrim.cpu.model import find_largest_cache_bytes
 from wavetrim.cpu.products import Matrix, multiply_plainly, quiet
 from wavetrim.cpu.threads import blas_limit, usable_cores
 from wavetrim.native.element_types import BLAS_DTYPES
-from wavetrim.native.tuned import STREAMED_ROW_BYTES
 
 _LOST_SECONDS: Final = 1e-3
 """Least time without its core for which a product counts as a loss. Chosen, as in native/waiting.c,
@@ -27,13 +25,6 @@ further one; chosen, as there."""
 
 _MOST_DOUBLINGS: Final = 4
 """Most doublings; chosen, as there."""
-
-_SPINNING_SECONDS: Final = 0.1
-"""Time for which BLAS's threads spin after a product, OpenBLAS's default. Meanwhile blocks that
-write past the caches take 1.5 to 1.8 times as long as NumPy (H200, 16 cores; 314c86b)."""
-
-_SHARED_SECONDS: Final = 0.1e-3
-"""Least time of a product that BLAS shares among its threads; chosen."""
 
 _LEAST_SHARED_BLOCKS: Final = 32
 """Least size of a product that threads share on a crowded machine, in smallest blocks
@@ -50,18 +41,13 @@ class NumpyProducts:
     def __init__(self, threads: int) -> None:
         self._is_free = threads >= usable_cores()
         self._most_flops = threads * MAX_BLOCK_FLOPS  # NumPy's product cannot be cancelled
-        self._crowded_until = self._spinning_until = 0.0
+        self._crowded_until = 0.0
         self._strikes = 0
 
     @property
     def lose_cores(self) -> bool:
         """Whether products of NumPy have lately lost their cores to other threads."""
         return time.monotonic() < self._crowded_until
-
-    @property
-    def are_spinning(self) -> bool:
-        """Whether BLAS's threads have lately computed a product here, and still spin."""
-        return time.monotonic() < self._spinning_until
 
     def suit(self, m: int, n: int, k: int, dtype: np.dtype[Any], *, is_crowded: bool) -> bool:
         """Whether NumPy computes A[m,k]·B[k,n] at least as fast as blocks."""
@@ -70,9 +56,7 @@ class NumpyProducts:
         if is_crowded:  # then NumPy computes in one thread
             return count_useful(m, n, k) < _LEAST_SHARED_BLOCKS
         ends_soon = 2 * m * n * k <= self._most_flops
-        if not self._is_free or not ends_soon or k == 1:  # NumPy has one thread for K = 1
-            return False
-        return self.are_spinning or not _writes_past_caches(m, n, k, dtype.itemsize)
+        return self._is_free and ends_soon and k > 1  # NumPy has one thread for K = 1
 
     def multiply(self, a: Matrix, b: Matrix, c: Matrix) -> None:
         """C ← A·B by BLAS's threads, also of stacks.
@@ -85,8 +69,6 @@ class NumpyProducts:
         began, used = time.perf_counter(), time.thread_time()
         quiet.context.run(multiply_plainly, a, b, c)
         seconds = time.perf_counter() - began
-        if seconds >= _SHARED_SECONDS:
-            self._spinning_until = time.monotonic() + _SPINNING_SECONDS
         if seconds >= _LOST_SECONDS:
             self._judge(seconds, lost_seconds=seconds - (time.thread_time() - used))
 
@@ -107,9 +89,3 @@ class NumpyProducts:
         if self._strikes >= 2:
             doublings = min(self._strikes - 2, _MOST_DOUBLINGS)
             self._crowded_until = time.monotonic() + _CROWDED_SECONDS * 2**doublings
-
-
-def _writes_past_caches(m: int, n: int, k: int, item: int) -> bool:
-    """Whether blocks write C past the caches (native/streamed.c), which saves up to half."""
-    is_short = k * item <= STREAMED_ROW_BYTES and 4 * k <= min(m, n)
-    return is_short and m * n * item > min(find_largest_cache_bytes(), 128 << 20) > 0

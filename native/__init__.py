@@ -10,9 +10,8 @@ a temporary one of this process is used (`writable`). Without a compiler, or if 
 mounted noexec, there is no library (`errors`). Then Python and CUDA do the same more slowly, after
 one warning, which `wavetrim calibrate` shows as well.
 
-`pool` has threads for tasks in C, `waiting` lets them sleep, `streaming.h` has copies that bypass
-the caches, and `call_threads` has threads for calls of Python. A process has two pools: for copies,
-and for blocks.
+`pool` has threads for tasks in C, `waiting` lets them sleep, and `call_threads` has threads for
+calls of Python. A process has two pools: for copies, and for blocks.
 
 - Threads spin for 0.2 ms after a task, copy threads for 0.5 ms, because the next task follows soon.
   They yield meanwhile, and sleep as soon as another thread has used their core.

@@ -32,7 +32,7 @@ FLAGS: Final = (
     *(f"-D{name}={value}" for name, value in MACROS.items()),
 )
 _FOLDER: Final = Path(__file__).parent
-SHARED_HEADERS: Final = tuple(_FOLDER / f"{name}.h" for name in ("pool", "streaming", "waiting"))
+SHARED_HEADERS: Final = tuple(_FOLDER / f"{name}.h" for name in ("pool", "waiting"))
 SHARED_SOURCES: Final = (_FOLDER / "pool.c", _FOLDER / "waiting.c")
 """Sources that every library contains."""
 

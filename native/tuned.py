@@ -42,11 +42,6 @@ WIDE_TIMES: Final = 64  # elements; H200, 16 cores; 5e3d0e4
 pieces of rows, and without. In float64 128x512x65536 takes 24 ms with K cut and 42 with C cut,
 64x8192x4096 27 and 14."""
 
-STREAMED_ROW_BYTES: Final = 256  # bytes; H200, 16 cores; 5c3a76f
-"""Longest row of A with which a C too large for any cache is written past the caches; with longer
-ones arithmetic is the limit. In float64 ordinary stores take 1.8 times as long with rows of 192
-bytes, 1.3 with 256; in float32 1.0 to 1.1; on two cores of an EPYC 0.9 to 1.1."""
-
 # Others that C needs, which hardly depend on the machine
 
 NAP_SECONDS: Final = 20e-6  # seconds; chosen
@@ -63,7 +58,6 @@ MACROS: Final = {
     "COPIERS_AWAKE_NANOSECONDS": round(COPIERS_AWAKE_SECONDS * 1e9),
     "NAP_NANOSECONDS": round(NAP_SECONDS * 1e9),
     "PAUSES": PAUSES,
-    "STREAMED_ROW_BYTES": STREAMED_ROW_BYTES,
     "TEMPORARY_ELEMENTS": TEMPORARY_ELEMENTS,
 }
 """The numbers that the C of all libraries is compiled with."""

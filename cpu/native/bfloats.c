@@ -154,7 +154,7 @@ static int64_t time_part(Blas blas, int tiles, const uint16_t* ones, float* memo
 int prefers_tiles(const Blas* blas)
 {
     if (!has_tiles()) return 0;
-    float* memory = malloc(MEMORY_PARTS * TEMPORARY_ELEMENTS * sizeof *memory);
+    float* memory = malloc(MEMORY_FLOATS * sizeof *memory);
     uint16_t* ones = malloc(TRIED_SIDE * TRIED_SIDE * sizeof *ones);
     int faster = 0;
     if (memory != NULL && ones != NULL) {

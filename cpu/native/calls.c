@@ -22,7 +22,6 @@ struct Call {
     int joined;      // helpers that ever joined
     char* sums;
     float* memory;  // of each thread; NULL if blocks need none
-    int64_t memory_floats;  // of a thread
     const Block* blocks;
     int64_t count, left;  // blocks: all, and those that have not begun
     int64_t done_terms, told_terms;
@@ -61,7 +60,7 @@ static void compute_block(Call* call, int thread)
     const int64_t item = call->product.kind == BFLOATS ? (int64_t)sizeof(float) : call->product.item;  // of sums
     const int64_t elements = (block->row_stop - block->row_start) * (block->column_stop - block->column_start);
     char* const sum = call->sums == NULL ? NULL : call->sums + index * elements * item;
-    float* const memory = call->memory == NULL ? NULL : call->memory + thread * call->memory_floats;
+    float* const memory = call->memory == NULL ? NULL : call->memory + thread * MEMORY_FLOATS;
     multiply_block(&call->blas, &call->product, block, sum, memory);
     lock(call);
     call->done_terms += elements * (block->depth_stop - block->depth_start);
@@ -93,12 +92,7 @@ Call* begin_call(
         .sums = sums, .blocks = blocks, .count = count, .left = count,
     };
     if (product->kind == BFLOATS) {
-        call->memory_floats = MEMORY_PARTS * TEMPORARY_ELEMENTS;
-    } else if (sums == NULL && is_streamed(blas, product, blocks[count - 1].row_stop)) {
-        call->memory_floats = PIECE_BYTES / sizeof(float);
-    }
-    if (call->memory_floats > 0) {
-        call->memory = malloc((places + 1) * call->memory_floats * sizeof(float));
+        call->memory = malloc((places + 1) * MEMORY_FLOATS * sizeof(float));
         if (call->memory == NULL) {
             free(call);
             return NULL;

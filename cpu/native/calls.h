@@ -14,7 +14,6 @@ typedef struct {
     void* gemv[KINDS];
     int64_t integer_bytes;
     int64_t tiles;  // whether the CPU's tiles multiply bfloat16 instead
-    int64_t cache_bytes;  // of the largest cache; 0 if unknown
 } Blas;
 
 // C ← αA·B + βC. Strides are in bytes; one stride of each matrix is the size of an element, the other a
@@ -66,22 +65,14 @@ EXPORTED int multiply_at_once(
     Pool* pool, const Blas* blas, const Product* product, int helpers, char* sums, const Block* blocks,
     int64_t count);
 
-// Compute one block, into C if `sum` is NULL, else into `sum`. `memory` is the thread's own: for bfloat16, and for
-// a C that is streamed.
+// Compute one block, into C if `sum` is NULL, else into `sum`, with the thread's own `memory` for
+// bfloat16.
 void multiply_block(const Blas* blas, const Product* product, const Block* block, char* sum, float* memory);
 
-enum { MEMORY_PARTS = 3 };  // of `memory` for bfloat16, of TEMPORARY_ELEMENTS floats each
+enum { MEMORY_FLOATS = 3 * TEMPORARY_ELEMENTS };  // of `memory`: of A, of B and of their product
 
 // The same for bfloat16 (bfloats.c); `sum` is of floats.
 void multiply_bfloats(const Blas* blas, const Product* product, const Block* block, float* sum, float* memory);
-
-// Whether a C of these rows is written past the caches (streamed.c).
-int is_streamed(const Blas* blas, const Product* product, int64_t rows);
-
-// Compute one block of such a C. `memory` has PIECE_BYTES.
-void multiply_streamed(const Blas* blas, const Product* product, const Block* block, char* memory);
-
-enum { PIECE_BYTES = 1 << 18 };  // of C: a piece fits into a core's own cache; chosen
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 

@@ -10,19 +10,14 @@ writing take longer (contention), and the CPU part begins late.
 from typing import Final, NamedTuple
 
 from wavetrim.cpu.blocks import count_shares
-from wavetrim.native.tuned import STREAMED_ROW_BYTES
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import CpuModel
 
 CALL_SECONDS: Final = 8e-6
 """Time of a product that the calling thread computes alone, without its rows; chosen."""
 
-STREAMED_DTYPES: Final = "float32", "float64", "complex64", "complex128"
-STREAMED_TIMES: Final = 4
-STREAMED_BYTES: Final = 128 << 20
-"""The CPU writes C past the caches if it has one of these element types, at least STREAMED_TIMES ·
-K rows and columns, and more than STREAMED_BYTES, whatever the size of the caches. Chosen in
-`cpu/native/streamed.c`; a test compares them."""
+READ_FIRST_BYTES: Final = 128 << 20
+"""Size from which on the caches read C before they write it; chosen."""
 
 THREAD_BYTES: Final = 2.0
 """Bytes that one thread alone moves in a second, as a multiple of its share when all move bytes.
@@ -95,18 +90,6 @@ def delay_end(cpu_seconds: float) -> float:
     return cpu_seconds + min(LATE_SHARE * cpu_seconds, MOST_LATE_SECONDS)
 
 
-def is_read_first(problem: GemmProblem) -> bool:
-    """Whether the CPU's caches read C before they write it, as they do with a large one.
-
-    A C of a short K is written past them instead (`cpu/native/streamed.c`), if the CPU has all
-    rows.
-    """
-    m, n, k, item_bytes = problem.m, problem.n, problem.k, problem.item_bytes
-    is_short = k * item_bytes <= STREAMED_ROW_BYTES and STREAMED_TIMES * k <= min(m, n)
-    is_streamed = problem.dtype in STREAMED_DTYPES and is_short
-    return m * n * item_bytes > STREAMED_BYTES and not is_streamed
-
-
 def name_cpu_bottleneck(problem: GemmProblem, cpu: CpuModel) -> str:
     """What bounds the CPU's rows: the call, arithmetic in an element type, or memory."""
     flop_seconds, byte_seconds = _find_full_rate_seconds(problem, cpu, problem.m)
@@ -135,9 +118,10 @@ def _find_full_rate_seconds(problem: GemmProblem, cpu: CpuModel, rows: int) -> t
     flops = 2 * rows * n * k
     c_bytes = rows * n * item_bytes
     # What the caches do not hold of all of C is written to memory, and read from there first.
-    written_bytes = c_bytes * max(0.0, 1 - cpu.cache_bytes / (problem.m * n * item_bytes))
+    whole_bytes = problem.m * n * item_bytes
+    written_bytes = c_bytes * max(0.0, 1 - cpu.cache_bytes / whole_bytes)
     read_bytes = (n + rows) * k * item_bytes + c_bytes - written_bytes
-    if is_read_first(problem):
+    if whole_bytes > READ_FIRST_BYTES:
         written_bytes *= 2
     byte_seconds = read_bytes / cpu.read_gbytes_per_second
     byte_seconds += written_bytes / cpu.write_gbytes_per_second

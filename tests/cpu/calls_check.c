@@ -16,7 +16,7 @@ enum {
     ROUNDS = 20,
     M = 37,
     N = 19,
-    K = 4,  // short enough for a C that is streamed
+    K = 4,
     HEIGHT = 2,  // of a block
     MOST_BLOCKS = (M + HEIGHT - 1) / HEIGHT * 2,
     DROPPED = 5,  // a call is abandoned every 5th round
@@ -28,7 +28,6 @@ typedef struct {
     Block* blocks;
     int is_deep;  // whether K is cut
     int count;
-    const Blas* blas;
     Product product;
 } Work;
 
@@ -56,18 +55,6 @@ static void multiply(
     }
 }
 
-static atomic_int pieces;
-
-// The same, for a C that is streamed: the target is the thread's own memory.
-static void multiply_piece(
-    int order, int turn_a, int turn_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
-    const float* b, int64_t ldb, float beta, float* c, int64_t ldc)
-{
-    expect(ldc == n, "a piece has gaps");
-    atomic_fetch_add(&pieces, 1);
-    multiply(order, turn_a, turn_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-}
-
 static void multiply_vector(
     int order, int turn, int64_t m, int64_t n, float alpha, const float* a, int64_t lda, const float* x,
     int64_t step_x, float beta, float* y, int64_t step_y)
@@ -82,10 +69,7 @@ static void multiply_vector(
     }
 }
 
-static const Blas plain = {{(void*)multiply, NULL}, {(void*)multiply_vector, NULL}, sizeof(int64_t)};
-static const Blas streamed = {
-    {(void*)multiply_piece, NULL}, {(void*)multiply_vector, NULL}, sizeof(int64_t), .cache_bytes = 1,
-};
+static const Blas blas = {{(void*)multiply, NULL}, {(void*)multiply_vector, NULL}, sizeof(int64_t)};
 
 static float* make_matrix(int elements)
 {
@@ -94,12 +78,11 @@ static float* make_matrix(int elements)
     return matrix;
 }
 
-static Work make_work(int is_deep, const Blas* blas)
+static Work make_work(int is_deep)
 {
     Work work = {
         .a = make_matrix(M * K), .b = make_matrix(K * N), .c = malloc(M * N * sizeof(float)),
         .sums = make_matrix(2 * M * N), .blocks = malloc(MOST_BLOCKS * sizeof(Block)), .is_deep = is_deep,
-        .blas = blas,
     };
     memset(work.c, 0xff, M * N * sizeof(float));
     work.product = (Product){
@@ -145,7 +128,7 @@ static char* find_sums(const Work* work) { return work->is_deep ? (char*)work->s
 
 static Call* begin(Pool* pool, const Work* work)
 {
-    return begin_call(pool, work->blas, &work->product, THREADS, find_sums(work), work->blocks, work->count);
+    return begin_call(pool, &blas, &work->product, THREADS, find_sums(work), work->blocks, work->count);
 }
 
 // Follow a call, and check what it reports; abandon it after `steps` steps, -1 for never.
@@ -172,14 +155,14 @@ static void* call_often(void* argument)
 {
     for (int round = 0; round < ROUNDS; ++round) {
         const int is_deep = round % 3 == 2;
-        Work work = make_work(is_deep, !is_deep && round % 4 < 2 ? &streamed : &plain);
+        Work work = make_work(is_deep);
         if (round % DROPPED == DROPPED - 1) {
             follow(begin(pool, &work), &work, round % 4);
         } else if (round % 2) {
             follow(begin(pool, &work), &work, -1);
         } else {
             multiply_at_once(
-                pool, work.blas, &work.product, THREADS, find_sums(&work), work.blocks, work.count);
+                pool, &blas, &work.product, THREADS, find_sums(&work), work.blocks, work.count);
             check_rows(&work, 0, M);
         }
         free_work(&work);
@@ -198,7 +181,7 @@ static void close_early(int threads)
 {
     Pool* closing = open_pool(threads, AWAKE_NANOSECONDS, 1);
     if (threads == 1) usleep(1000);  // it goes to sleep
-    Work work = make_work(0, threads % 2 ? &streamed : &plain);
+    Work work = make_work(0);
     Call* const call = begin(closing, &work);
     pthread_t closer;
     pthread_create(&closer, NULL, close_it, closing);
@@ -217,8 +200,5 @@ int main(void)
     close_pool(pool);
     free_pool(pool);
     for (int i = 0; i < ROUNDS; ++i) close_early(1 + i % THREADS);
-#if defined(__SSE2__)
-    expect(atomic_load(&pieces) > 0, "no C was streamed");
-#endif
     return atomic_load(&wrong);
 }

@@ -4,12 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.environment import ROOT
 from wavetrim.scheduler.planning.cpu_rows import (
     CALL_SECONDS,
     CONTENTION,
-    STREAMED_BYTES,
-    STREAMED_TIMES,
     find_cpu_seconds,
 )
 from wavetrim.scheduler.problem import GemmProblem
@@ -45,9 +42,3 @@ def test_beside_a_gpu_memory_is_slower_and_the_cpu_begins_late(memory, threads):
     found = find_cpu_seconds(problem, CPU, 4096, beside_gpu=True)
     assert found == pytest.approx(seconds)
     assert find_cpu_seconds(problem, CPU, 0, beside_gpu=True) == 0.0
-
-
-def test_the_model_and_the_c_agree_on_what_is_written_past_the_caches():
-    source = (ROOT / "cpu" / "native" / "streamed.c").read_text(encoding="utf-8")
-    assert f"LEAST_TIMES = {STREAMED_TIMES}," in source
-    assert f"MOST_CACHE_BYTES = {STREAMED_BYTES >> 20} << 20," in source
