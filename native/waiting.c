@@ -1,5 +1,6 @@
 // Waiting on words by Linux's futex. Unlike with a condition variable, a sleeper needs no lock to wake up,
 // and any number of sleepers can be woken.
+#define _GNU_SOURCE  // sched_getaffinity
 #include "waiting.h"
 
 #include <dirent.h>
@@ -22,7 +23,15 @@ enum {
 static atomic_int nobody;
 static atomic_int* awake = &nobody;
 
-void share_awake(atomic_int* count) { awake = count; }
+static int cores, own_cores;  // of the machine, and those that this process may use
+
+void share_awake(atomic_int* count)
+{
+    cpu_set_t usable;
+    awake = count;
+    cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    own_cores = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : cores;
+}
 
 void count_awake(int change) { atomic_fetch_add(awake, change); }
 
@@ -59,30 +68,30 @@ static int count_own_running(int most)
     return running;
 }
 
-static int find_half_of_cores(void)
+// Who wants more than half of the cores, of so many threads that can run.
+static int find_owner(int running)
 {
-    static atomic_int half = -1;
-    if (atomic_load(&half) < 0) atomic_store(&half, (int)sysconf(_SC_NPROCESSORS_ONLN) / 2);
-    return atomic_load(&half);
+    const int ours = 1 + atomic_load(awake);  // the calling thread, and those of pools
+    const int own = count_own_running(running);
+    if (running - own > cores / 2) return CROWDED;
+    return own - ours > own_cores / 2 || running - ours > cores / 2 ? CONTENDED : QUIET;
 }
 
 int find_crowd(void)
 {
     static _Atomic int64_t counted, looked;
-    static atomic_int running, others_do;
+    static atomic_int running, owner;
     const int64_t now = read_clock();
     if (now - atomic_load(&counted) >= FRESH) {
         atomic_store(&counted, now);
         atomic_store(&running, count_running());
     }
-    const int half = find_half_of_cores();
-    if (atomic_load(&running) - 1 - atomic_load(awake) <= half) return QUIET;
+    if (atomic_load(&running) - 1 - atomic_load(awake) <= own_cores / 2) return QUIET;
     if (now - atomic_load(&looked) >= FRESH_OWN) {
-        const int own = count_running() - half;  // so many are enough to have more than others
         atomic_store(&looked, now);
-        atomic_store(&others_do, count_own_running(own) < own);
+        atomic_store(&owner, find_owner(count_running()));
     }
-    return atomic_load(&others_do) ? CROWDED : CONTENDED;
+    return atomic_load(&owner);
 }
 
 int64_t find_patience(int64_t nanoseconds)

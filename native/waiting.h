@@ -30,8 +30,9 @@ static inline void pause_briefly(void)
 // Functions that Python calls. All others stay inside the library.
 #define EXPORTED __attribute__((visibility("default")))
 
-// Who else wants more than half of the machine's cores now: nobody, other threads of this process, as BLAS's that spin
-// after a product, or other processes. This process's pool threads do not count.
+// Who else wants more than half of the cores now: nobody, other threads of this process, as BLAS's that spin after a
+// product, or other processes. Its own threads share the cores that the process may use, others all cores of the
+// machine. This process's pool threads do not count.
 enum { QUIET, CONTENDED, CROWDED };
 EXPORTED int find_crowd(void);
 

@@ -89,24 +89,35 @@ def test_products_of_numpy_are_crowded_by_other_processes_and_not_by_their_own_t
 
 
 SPIN = """
-import sys, time, numpy
+import hashlib, os, sys, threading, time
 from pathlib import Path
 from wavetrim.cpu.library import CPU_LIBRARY
 from wavetrim.native.library import load_library
 from wavetrim.native.pool import CROWDS
 
-library, matrix = load_library(CPU_LIBRARY, Path(sys.argv[1])), numpy.ones((600, 600))
+cores, spinning = map(int, sys.argv[2:])
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+library, content, ended = load_library(CPU_LIBRARY, Path(sys.argv[1])), bytes(1 << 20), []
+
+def spin():
+    while not ended:
+        hashlib.sha256(content)  # without the interpreter's lock
+
+for _ in range(spinning):
+    threading.Thread(target=spin).start()
 while CROWDS[library.find_crowd()] != "contended":  # another process may have their cores
-    matrix @ matrix
+    time.sleep(0.01)
+ended.append(True)
 while CROWDS[library.find_crowd()] == "contended":
     time.sleep(0.01)
 print("asleep")
 """
 
 
-def test_threads_of_blas_that_spin_contend_for_cores_until_they_sleep(
-    tmp_path, kernel_cache, threads
+@pytest.mark.parametrize(("cores", "spinning"), [(CORES, 2 * CORES), (1, CORES // 2)])
+def test_threads_that_spin_contend_for_the_cores_of_their_process_until_they_sleep(
+    tmp_path, kernel_cache, threads, cores, spinning
 ):
-    settings = {"OPENBLAS_THREAD_TIMEOUT": "26", "OPENBLAS_NUM_THREADS": str(2 * CORES)}
-    ended = run_python(SPIN, str(kernel_cache), folder=tmp_path, **settings)
+    """As BLAS's do. A process may be bound to few of a machine's cores."""
+    ended = run_python(SPIN, kernel_cache, cores, spinning, folder=tmp_path)
     assert (ended.stdout, ended.stderr) == ("asleep\n", "")
