@@ -113,9 +113,9 @@ class Client(Jobs):
         """A new array in memory that is shared with a service on the same host.
 
         `matmul` sends no bytes of such arrays: the service reads its operands and writes its
-        result (`out=`) where they lie. The elements are not initialized. The service takes the
-        memory back when the array and all views of it are gone. Over TCP, or if the service has no
-        room, the array is an ordinary one.
+        result (`out=`) where they lie. The elements are not initialized. The memory is free when
+        the array and all views of it are gone: for the next array, or for the service. Over TCP,
+        or if the service has no room, the array is an ordinary one.
 
         Args:
             shape: Elements along each axis.

@@ -4,7 +4,6 @@ The service hands the memory over its own socket. A new array takes the first pl
 it, and a product names it by its lease and offset, so that no matrix is sent.
 """
 
-import bisect
 import ctypes
 import fcntl
 import json
@@ -16,8 +15,7 @@ import struct
 import threading
 import time
 import weakref
-from collections import deque
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -56,8 +54,6 @@ class LeasedMemory:
         self._calls = calls
         self._lock = threading.Lock()
         self._leases: list[Lease] = []
-        self._left: list[Lease] = []
-        self._released: deque[tuple[Lease, int, int]] = deque()
         self._process = os.getpid()
         self._asks_again = 0.0
         is_local = bool(calls.address.socket_path)
@@ -83,7 +79,7 @@ class LeasedMemory:
         address = matrix.__array_interface__["data"][0]
         for lease in tuple(self._leases):
             offset = address - lease.address
-            if 0 <= offset < lease.size_bytes:
+            if 0 <= offset < len(lease):
                 if offset % matrix.itemsize or not _has_own_places(matrix):
                     return None
                 return {
@@ -105,20 +101,15 @@ class LeasedMemory:
         return copy
 
     def leave(self) -> None:
-        """Place no more arrays in the present leases, as the service may still write there.
-
-        Each lease is given back when the last array in it is gone.
-        """
+        """Place no more arrays in the present leases, as the service may still write there."""
         with self._lock:
-            self._left += self._leases
             self._leases = []
-        self._settle()
 
     def _grow(self, needed_bytes: int) -> bool:
         """Ask for one more lease; returns whether there is one."""
         if time.monotonic() < self._asks_again:
             return False
-        held_bytes = sum(lease.size_bytes for lease in self._leases)
+        held_bytes = sum(map(len, self._leases))
         ahead_bytes = min(_MOST_AHEAD_BYTES, max(_LEAST_BYTES, held_bytes))
         for size_bytes in (max(needed_bytes, ahead_bytes), needed_bytes):
             try:
@@ -135,49 +126,19 @@ class LeasedMemory:
         return False
 
     def _take(self, size_bytes: int) -> Any:
-        """A range of a lease, which is free again when nothing refers to it; None for none."""
+        """A range of a lease, which is free again when nothing refers to it; None for none.
+
+        Of the unused leases only the largest is kept.
+        """
         if self._process != os.getpid():
             # The parent goes on to place arrays there.
-            self._process, self._lock = os.getpid(), threading.Lock()
-            self._left, self._leases = [*self._left, *self._leases], []
-        self._settle()
+            self._process, self._lock, self._leases = os.getpid(), threading.Lock(), []
         with self._lock:
-            for lease in self._leases:
-                offset = lease.take(size_bytes)
-                if offset is not None:
-                    break
-            else:
-                return None
-        block = (ctypes.c_uint8 * size_bytes).from_buffer(lease.memory, offset)
-        weakref.finalize(block, self._release, lease, offset, size_bytes).atexit = False
-        return block
-
-    def _release(self, *place: Any) -> None:
-        """Free a place. Called in a finalizer, which may interrupt the thread that has the lock."""
-        self._released.append(place)
-        self._settle()
-
-    def _settle(self) -> None:
-        """Free the places of arrays that are gone, unless another thread does so already."""
-        while self._lock.acquire(blocking=False):
-            try:
-                while self._released:
-                    lease, offset, size_bytes = self._released.popleft()
-                    lease.give(offset, size_bytes)
-                self._close_unused()
-            finally:
-                self._lock.release()
-            if not self._released:
-                return
-
-    def _close_unused(self) -> None:
-        """Give back the unused leases that were left, and the other unused ones but the largest."""
-        unused = [lease for lease in self._leases if not lease.is_used]
-        smaller = sorted(unused, key=lambda lease: lease.size_bytes)[:-1]
-        for lease in [*smaller, *(lease for lease in self._left if not lease.is_used)]:
-            lease.close()
-        self._leases = [lease for lease in self._leases if lease not in smaller]
-        self._left = [lease for lease in self._left if lease.is_used]
+            used = [lease for lease in self._leases if lease.is_used()]
+            unused = [lease for lease in self._leases if lease not in used]
+            self._leases = [*used, *sorted(unused, key=len)[-1:]]
+            taken = (lease.take(size_bytes) for lease in self._leases)
+            return next((block for block in taken if block is not None), None)
 
 
 def _has_own_places(matrix: NDArray[Any]) -> bool:
@@ -194,46 +155,48 @@ def _has_own_places(matrix: NDArray[Any]) -> bool:
     return bool(max(down, across) >= line)
 
 
-class Lease:
-    """Shared memory that belongs to the service until the connection is closed.
+class Lease(mmap.mmap):
+    """Shared memory of the service; it goes back when nothing refers to it or its ranges.
 
     Attributes:
         id: Its id, which products name.
-        size_bytes: Its length.
-        memory: The mapping, which ends with the last array in it.
         address: Address of its first byte in this process.
     """
 
-    def __init__(self, lease_id: str, connection: socket.socket, memory: mmap.mmap) -> None:
-        self.id = lease_id
-        self.size_bytes = len(memory)
-        self.memory = memory
-        self.address = ctypes.addressof(ctypes.c_uint8.from_buffer(memory))
-        self._taken: list[tuple[int, int]] = []  # first byte and end of each range, in order
-        self._connection = connection
+    id: str
+    address: int
+    _connection: socket.socket
+    _taken: list[tuple[int, int, weakref.ref[Any]]]  # first byte, end, who has it; in order
 
-    def take(self, size_bytes: int) -> int | None:
-        """Take the first range that is free and long enough; returns its offset, or None."""
+    def __new__(
+        cls, file: int, size_bytes: int, *, lease_id: str, connection: socket.socket
+    ) -> Self:
+        """Map the memory of a file. It is the service's when the connection is closed."""
+        lease = super().__new__(cls, file, size_bytes)
+        lease.id, lease._connection = lease_id, connection
+        lease.address = ctypes.addressof(ctypes.c_uint8.from_buffer(lease))
+        lease._taken = []
+        return lease
+
+    def __del__(self) -> None:
+        self._connection.close()
+
+    def take(self, size_bytes: int) -> Any:
+        """The first range that is free and long enough, or None."""
         offset = 0
-        for begin, end in [*self._taken, (self.size_bytes, 0)]:
+        for index, (begin, end, _) in enumerate([*self._taken, (len(self), 0, None)]):
             if begin - offset >= size_bytes:
-                bisect.insort(self._taken, (offset, offset + size_bytes))
-                return offset
+                block = (ctypes.c_uint8 * size_bytes).from_buffer(self, offset)
+                taken = (offset, offset + size_bytes, weakref.ref(block))
+                self._taken.insert(index, taken)
+                return block
             offset = end
         return None
 
-    def give(self, offset: int, size_bytes: int) -> None:
-        """Give a range back."""
-        self._taken.remove((offset, offset + size_bytes))
-
-    @property
     def is_used(self) -> bool:
-        """Whether a range is taken."""
+        """Whether something refers to a range; the others are free from now on."""
+        self._taken = [taken for taken in self._taken if taken[2]() is not None]
         return bool(self._taken)
-
-    def close(self) -> None:
-        """Give the memory back to the service; nobody may use it afterwards."""
-        self._connection.close()
 
 
 def open_lease(calls: Calls, size_bytes: int) -> Lease:
@@ -275,7 +238,7 @@ def _receive(connection: socket.socket, grant: dict[str, Any]) -> Lease:
             raise ValueError(f"{len(files)} descriptors came; it must be 1 ({answer})")
         size_bytes = int(grant["bytes"])
         _check_memory(files[0], size_bytes)
-        return Lease(grant["id"], connection, mmap.mmap(files[0], size_bytes))
+        return Lease(files[0], size_bytes, lease_id=grant["id"], connection=connection)
     finally:
         for file in files:
             os.close(file)
