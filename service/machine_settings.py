@@ -7,15 +7,17 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self
 
-from pydantic import ByteSize, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, ByteSize, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from wavetrim.kernels.device import DEVICES_SETTING
 from wavetrim.service.folders import DATA_DIR, find_user_cache, make_absolute
 
 logger = logging.getLogger(__name__)
+
+AbsolutePath = Annotated[Path, AfterValidator(make_absolute)]
 
 MOST_THREADS: Final = 4096
 """As `/v1/plan` takes them: an engine with many more takes all of a system's threads."""
@@ -67,13 +69,17 @@ class MachineSettings(BaseSettings):
         env_prefix="WAVETRIM_", env_ignore_empty=True, frozen=True, hide_input_in_errors=True
     )
 
-    data_dir: Path = Field(default=DATA_DIR, description="Folder of the database and the matrices.")
-    kernel_cache_dir: Path = _place_in(
+    data_dir: AbsolutePath = Field(
+        default=DATA_DIR, description="Folder of the database and the matrices."
+    )
+    kernel_cache_dir: AbsolutePath = _place_in(
         "kernels",
         "Where compiled kernels are kept. Products without a service use the user's cache, "
         "`~/.cache/wavetrim`, unless this or `WAVETRIM_DATA_DIR` is set.",
     )
-    profile_dir: Path = _place_in("profiles", "Where `wavetrim calibrate` keeps what it measured.")
+    profile_dir: AbsolutePath = _place_in(
+        "profiles", "Where `wavetrim calibrate` keeps what it measured."
+    )
     gpu_memory_bytes: ByteSize | None = Field(
         default=None,
         gt=0,
@@ -109,11 +115,6 @@ class MachineSettings(BaseSettings):
             if name.startswith("WAVETRIM_"):
                 warn_if_unknown(name)
         return self
-
-    @field_validator("data_dir", "kernel_cache_dir", "profile_dir")
-    @classmethod
-    def _make_absolute(cls, path: Path) -> Path:
-        return make_absolute(path)
 
 
 @cache

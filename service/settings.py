@@ -5,13 +5,20 @@ import re
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import ByteSize, Field, SecretStr, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    ByteSize,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from wavetrim.service.errors import SettingRefused
-from wavetrim.service.folders import make_absolute
-from wavetrim.service.machine_settings import REMOVED, MachineSettings
+from wavetrim.service.machine_settings import REMOVED, AbsolutePath, MachineSettings
 from wavetrim.service.telemetry.logs import LogFormat
 
 GIB: Final = 2**30
@@ -27,6 +34,19 @@ _ADDRESS: Final = re.compile(r"[^\s:/]+:(\d{1,5})", re.ASCII)
 _MOST_PORT: Final = 65535
 
 
+def check_ray_address(address: str) -> str:
+    """The address, if it is a host and a port.
+
+    Raises:
+        ValueError: It is not; the message says what it must be.
+    """
+    found = _ADDRESS.fullmatch(address)
+    if found is None or not 1 <= int(found[1]) <= _MOST_PORT:
+        limit = f"HOST:PORT, a name or an IPv4 address and a port from 1 to {_MOST_PORT}"
+        raise ValueError(f"it is {address!r}; it must be {limit}")
+    return address
+
+
 class Settings(MachineSettings):
     """Every setting of the service; `WAVETRIM_PORT=9000` in the environment sets `port`.
 
@@ -40,17 +60,17 @@ class Settings(MachineSettings):
     tcp: Literal["on", "off"] = Field(
         default="on", description="`off` listens on the Unix socket only, not on host and port."
     )
-    unix_socket: Path | None = Field(
+    unix_socket: AbsolutePath | None = Field(
         default=None,
         description="Path of a Unix socket to listen on as well, for this machine's callers.",
     )
-    tls_certificate: Path | None = Field(
+    tls_certificate: AbsolutePath | None = Field(
         default=None, description="PEM file of the certificate chain; with it, TCP speaks TLS."
     )
-    tls_key: Path | None = Field(
+    tls_key: AbsolutePath | None = Field(
         default=None, description="PEM file of the certificate's key, unencrypted."
     )
-    api_key_file: Path | None = Field(
+    api_key_file: AbsolutePath | None = Field(
         default=None,
         description="File whose only line is the API key, in place of WAVETRIM_API_KEY: the "
         "environment of a process can be read by others of its user.",
@@ -130,7 +150,7 @@ class Settings(MachineSettings):
         description="The most connections at once; without it, three quarters of the descriptors "
         "that the process may open, and at most all but 56.",
     )
-    ray_address: str | None = Field(
+    ray_address: Annotated[str, AfterValidator(check_ray_address)] | None = Field(
         default=None,
         description="Address of a Ray cluster, such as `10.0.0.1:6379`: its nodes that were "
         "started by `wavetrim node` compute, too. This machine must be one of the cluster's.",
@@ -171,16 +191,10 @@ class Settings(MachineSettings):
                 raise SettingRefused(variable, value, f"left out, as it is gone: {REMOVED[name]}")
         return given
 
-    @field_validator("unix_socket", "tls_certificate", "tls_key")
-    @classmethod
-    def _make_paths_absolute(cls, path: Path | None) -> Path | None:
-        return None if path is None else make_absolute(path)
-
     @field_validator("api_key_file")
     @classmethod
     def _check_key_file(cls, path: Path | None) -> Path | None:
         if path is not None:
-            path = make_absolute(path)
             _check_key(read_key_file(path))
         return path
 
@@ -195,13 +209,6 @@ class Settings(MachineSettings):
         if key is not None:
             _check_key(key.get_secret_value())
         return key
-
-    @field_validator("ray_address")
-    @classmethod
-    def _check_ray_address(cls, address: str | None) -> str | None:
-        if address is not None:
-            check_ray_address(address)
-        return address
 
     @property
     def database(self) -> str:
@@ -249,15 +256,3 @@ def _check_key(key: str) -> None:
             f"it has {len(key)} characters; it must have at least {LEAST_KEY_CHARACTERS}, "
             "all of them printable, and no space at its ends"
         )
-
-
-def check_ray_address(address: str) -> None:
-    """Makes sure that it is a host and a port.
-
-    Raises:
-        ValueError: It is not; the message says what it must be.
-    """
-    found = _ADDRESS.fullmatch(address)
-    if found is None or not 1 <= int(found[1]) <= _MOST_PORT:
-        limit = f"HOST:PORT, a name or an IPv4 address and a port from 1 to {_MOST_PORT}"
-        raise ValueError(f"it is {address!r}; it must be {limit}")

@@ -13,7 +13,6 @@ import typer
 from rich.console import RenderableType
 
 from wavetrim.client import Client, ClientError, Matrix, NotFound
-from wavetrim.client.client import check_api_key
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.cli import display, options
 from wavetrim.service.cli.exits import CommandRefused
@@ -38,32 +37,23 @@ class ServiceOptions:
     @contextlib.contextmanager
     def open(self) -> Iterator[Client]:
         """A client of the service, with the key that is given or in the environment's file."""
-        key = self._find_key()
+        name, key = "--api-key", self.api_key
         try:
+            if key is None and (path := os.environ.get(_KEY_FILE)):
+                from wavetrim.service.settings import read_key_file  # it takes long to import
+
+                name = f"{_KEY_FILE}:"
+                key = read_key_file(Path(path))
             opened = Client(self.url, api_key=key)
         except ValueError as error:
-            raise CommandRefused(f"--{error}") from error
+            field, _, rest = str(error).partition(" ")
+            named = {"api_key": name, "it": f"{name} it"}.get(field, f"--{field}")
+            raise CommandRefused(f"{named} {rest}") from error
         with opened as client:
             try:
                 yield client
             except NotFound as error:
                 raise CommandRefused(_explain_missing(client, error)) from error
-
-    def _find_key(self) -> str | None:
-        key, name, path = self.api_key, "--api-key", os.environ.get(_KEY_FILE)
-        try:
-            if key is None and path:
-                from wavetrim.service.settings import read_key_file  # it takes long to import
-
-                key, name = read_key_file(Path(path)), _KEY_FILE
-        except ValueError as error:
-            raise CommandRefused(f"{_KEY_FILE}: {error}") from error
-        try:
-            if key is not None:
-                check_api_key(key, name)
-        except ValueError as error:
-            raise CommandRefused(str(error)) from error
-        return key
 
     def show(self, document: object, shown: RenderableType) -> None:
         """Print a document as JSON if that is asked for, else words or a table."""

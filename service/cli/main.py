@@ -3,7 +3,6 @@
 A command's module is imported when the command is used, so that the list of commands comes at once.
 """
 
-import codecs
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -48,11 +47,6 @@ COMMANDS: Final = {
 """The file of each command in `commands/`, and its line in the list of commands."""
 
 _EXIT_CODES: Final = "\n".join(f"{code.value:>5}  {code.meaning}" for code in ExitCode)
-_ASCII: Final = dict(zip("µ×·–│─└┴▁▂▃▄▅▆▇█", "ux*-|-++.:-=+*#@", strict=True)) | {
-    "…": "...",
-    "≤": "<=",
-    "←": "<-",
-}
 
 
 class Commands(TyperGroup):
@@ -132,18 +126,11 @@ def _name_value(error: Exception) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; does not return but exits with an `ExitCode`."""
     raise_on_termination()
-    codecs.register_error("nearest-ascii", _replace_nearest)
     for stream in (sys.stdout, sys.stderr):
-        # Characters that the terminal's encoding lacks are written as similar ASCII.
+        # Of characters that the terminal's encoding lacks it shows question marks.
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
-            reconfigure(errors="nearest-ascii")
+            reconfigure(errors="replace")
     app(args=None if arguments is None else list(arguments), prog_name="wavetrim")
-
-
-def _replace_nearest(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeEncodeError), "this is called only when printing"
-    missing = error.object[error.start : error.end]
-    return "".join(_ASCII.get(character, "?") for character in missing), error.end
 
 
 def _print_version(wanted: bool) -> None:

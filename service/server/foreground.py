@@ -79,16 +79,12 @@ class ForegroundServer(uvicorn.Server):
         self._ends = signals
         self._signals = 0
 
-    def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer on the listeners until a signal comes."""
-        assert sockets is None, "the listeners are known"
-        super().run([])
-
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the application, listen, and say where."""
+        """Start the application, listen, and say where; `sockets` are not used."""
+        del sockets
         self._loop = asyncio.get_running_loop()
         await self._running.enter_async_context(self._app.router.lifespan_context(self._app))
-        await super().startup(sockets)
+        await super().startup([])  # it listens nowhere by itself
         await self._accept()
         _collect_less()
         for address in _list_addresses(self._listeners):

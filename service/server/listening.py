@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import os
 import socket
 import ssl
 from collections.abc import Iterator
@@ -65,14 +64,10 @@ def _listen_tcp(settings: Settings) -> socket.socket:
 
 
 def _tell_way_out(error: OSError) -> str:
-    """What to change, in words of the command, or of `make serve`, which has no options."""
-    by_make = bool(os.environ.get("MAKELEVEL"))
+    """What to change: an option, or the setting where the command is not at hand."""
     if error.errno in (errno.EADDRINUSE, errno.EACCES):
-        if by_make:
-            return "`WAVETRIM_PORT=9000 make serve` takes another port, WAVETRIM_PORT=0 a free one"
-        return "--port 9000 takes another port, --port 0 a free one"
-    option = "WAVETRIM_HOST" if by_make else "--host"
-    return f"{option} takes an address of this machine, or 0.0.0.0 for all of them"
+        return "--port or WAVETRIM_PORT takes another one, or 0 for a free one"
+    return "--host or WAVETRIM_HOST takes an address of this machine, or 0.0.0.0 for all of them"
 
 
 def _load_certificate(settings: Settings) -> ssl.SSLContext | None:

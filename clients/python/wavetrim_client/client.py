@@ -82,7 +82,7 @@ class Client(Jobs):
             "User-Agent": f"wavetrim-client/{__version__}",
         }
         if api_key is not None:
-            check_api_key(api_key)
+            _check_api_key(api_key)
             headers["Authorization"] = f"Bearer {api_key}"
         if address.tls and tls_context is None:
             tls_context = ssl.create_default_context()
@@ -267,11 +267,8 @@ class Client(Jobs):
         return self._calls.receive(request, read)
 
 
-def check_api_key(api_key: str, name: str = "api_key") -> None:
-    """Refuse a key that no service has, and that a header could not carry.
-
-    The message calls it `name`, and does not contain it.
-    """
+def _check_api_key(api_key: str) -> None:
+    """Refuse a key that no service has, and that a header could not carry; it is not told."""
     if not api_key or not api_key.isprintable() or api_key != api_key.strip():
         limit = "at least one, all of them printable, and no space or line end at its ends"
-        raise ValueError(f"{name} has {len(api_key)} characters (not shown); it must have {limit}")
+        raise ValueError(f"api_key has {len(api_key)} characters (not shown); it must have {limit}")

@@ -35,9 +35,6 @@ Array = NDArray[Any]
 _BLOCKS: Final = 16
 """Row blocks of a product over nodes; chosen, so that each machine computes several."""
 
-_COMPARED_ROWS: Final = 512
-"""Rows that are compared at a time; chosen."""
-
 
 def demo(
     m: int | None = None,
@@ -181,32 +178,19 @@ def compare_product(found: Array, a: Array, b: Array) -> tuple[float, float, int
     Returns:
         The largest error, the largest that is allowed, and the number of elements that differ.
     """
-    kind = np.complex128 if found.dtype.kind == "c" else np.float64
-    wide = b.astype(kind)
-    column_lengths = np.linalg.norm(wide, axis=0)
-    largest, allowed, differing = 0.0, 0.0, 0
-    for start in range(0, a.shape[0], _COMPARED_ROWS):
-        rows = a[start : start + _COMPARED_ROWS].astype(kind)
-        expected = rows @ wide
-        if is_integer(found.dtype):
-            expected = expected.astype(np.int64).astype(found.dtype).astype(np.float64)
-            limit = np.zeros(expected.shape)
-        else:
-            lengths = np.linalg.norm(rows, axis=1)[:, None] * column_lengths
-            limit = _find_limit(expected, lengths, found.dtype, a.shape[1])
-        error = np.abs(found[start : start + _COMPARED_ROWS].astype(kind) - expected)
-        largest = max(largest, float(np.max(error)))
-        allowed = max(allowed, float(np.max(limit)))
-        differing += int(np.count_nonzero(~(error <= limit)))  # NaN is wrong, too
-    return largest, allowed, differing
-
-
-def _find_limit(expected: Array, lengths: Array, dtype: np.dtype[Any], k: int) -> Array:
-    """The error that each element may have."""
-    roundoff = float(find_limits(find_accumulator(dtype)).eps) / 2
-    summed = 4 * np.sqrt(k) * roundoff * lengths
-    if dtype in (np.float64, np.complex128):
-        summed *= 2  # the reference errs as much
-    if dtype.kind == "c":
-        summed *= 2
-    return np.asarray(summed + float(find_limits(dtype).eps) * np.abs(expected))
+    dtype = found.dtype
+    kind = np.complex128 if dtype.kind == "c" else np.float64
+    left, right = a.astype(kind), b.astype(kind)
+    expected = left @ right
+    if is_integer(dtype):
+        expected = expected.astype(np.int64).astype(dtype).astype(np.float64)
+        limit = np.zeros(expected.shape)
+    else:
+        roundoff = float(find_limits(find_accumulator(dtype)).eps) / 2
+        of_reference = 2 if dtype in (np.float64, np.complex128) else 1  # it errs as much
+        summed = 4 * np.sqrt(a.shape[1]) * roundoff * of_reference * (2 if dtype.kind == "c" else 1)
+        lengths = np.outer(np.linalg.norm(left, axis=1), np.linalg.norm(right, axis=0))
+        limit = summed * lengths + float(find_limits(dtype).eps) * np.abs(expected)
+    error = np.abs(found.astype(kind) - expected)
+    differing = np.count_nonzero(~(error <= limit))  # NaN is wrong, too
+    return float(error.max()), float(limit.max()), int(differing)

@@ -12,7 +12,6 @@ import typer
 from wavetrim.client import Client, Matrix
 from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.cli import display, options
 from wavetrim.service.cli.client import ServiceOptions, find_matrix, store_files
 from wavetrim.service.cli.commands.jobs import wait_for_job
@@ -27,16 +26,6 @@ _MATRIX_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 _MOST_PRODUCTS: Final = 1000
 """Jobs that the service takes at once."""
-
-_DEFAULTS: Final = NO_OPTIONS.as_dict() | {
-    "alpha": 1.0,
-    "beta": 0.0,
-    "verify": False,
-    "priority": 0,
-    "storage": "disk",
-}
-"""Options that need not be sent: a list of many jobs repeats the others for each job."""
-
 
 _Names = dict[str, str]
 """The operands "a", "b" and "c" of a product, as they were named: files, or ids."""
@@ -98,7 +87,6 @@ def submit(
         "deadline": None if deadline is None else _read_time(deadline),
         "timeout_seconds": timeout,
     }
-    asked = {name: value for name, value in asked.items() if value != _DEFAULTS.get(name)}
     products = _name_product(a, b) if listed is None else _read_list(listed, a)
     if c is not None:
         products = [(where, names | {"c": c}) for where, names in products]

@@ -123,8 +123,8 @@ def test_a_plan_fits_its_terminal_and_ascii(columns: int, tmp_path: Path) -> Non
     assert "F = " in printed.stdout
     assert "predicted" in printed.stdout
     assert "preset T4" in printed.stdout
-    assert re.search(r"\ncopy in +[ .:=+*#@-]+\nkernel ", printed.stdout)
-    assert re.search(r"\n +\d+ +\d+ +.* @+ <- chosen", printed.stdout)
+    assert re.search(r"\ncopy in +[ ?]+\nkernel ", printed.stdout)
+    assert re.search(r"\n +\d+ +\d+ +.* chosen", printed.stdout)
 
 
 def test_accuracy_multiprocessors_and_memory_are_shown(tmp_path: Path) -> None:
