@@ -109,6 +109,11 @@ class MachineSettings(BaseSettings):
             return self.kernel_cache_dir
         return find_user_cache()
 
+    def as_environment(self) -> dict[str, str]:
+        """The variables by which another process has these settings."""
+        given = self.model_dump(exclude_none=True, include=set(MachineSettings.model_fields))
+        return {f"WAVETRIM_{name.upper()}": str(value) for name, value in given.items()}
+
     @model_validator(mode="after")
     def _warn_of_unknown(self) -> Self:
         for name in os.environ:

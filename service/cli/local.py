@@ -31,7 +31,6 @@ _PAUSE_SECONDS: Final = 0.05
 _SERVES: Final = re.compile(r"^wavetrim is serving on (http://\S+)$", re.MULTILINE)
 _JOINED: Final = re.compile("Ray runtime started")
 _STORE_BYTES: Final = 192 * 2**20
-_KEPT: Final = ("WAVETRIM_DEVICES", "WAVETRIM_CPU_THREADS", "WAVETRIM_GPU_MEMORY_BYTES")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +157,8 @@ class _Started:
 
 def _make_environment(folder: Path) -> dict[str, str]:
     """The environment, with settings of the machine only."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name in _KEPT or not name.startswith("WAVETRIM_")
-    }
+    others = {name: it for name, it in os.environ.items() if not name.startswith("WAVETRIM_")}
     settings = load_settings(MachineSettings)
-    compiled = settings.kernel_cache_dir
-    kernels = compiled if compiled.is_dir() else folder / "kernels"
-    folders = {"KERNEL_CACHE_DIR": kernels, "PROFILE_DIR": settings.profile_dir}
-    return kept | {f"WAVETRIM_{name}": str(path) for name, path in folders.items()}
+    if not settings.kernel_cache_dir.is_dir():
+        settings = settings.model_copy(update={"kernel_cache_dir": folder / "kernels"})
+    return others | settings.as_environment()

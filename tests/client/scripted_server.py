@@ -1,12 +1,10 @@
 """A server that answers by a script, and may break connections."""
 
 import contextlib
-import re
 import socket
 import threading
 from dataclasses import dataclass
-
-"""The bytes that answer a request, or a function of the request that makes them."""
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 
 @dataclass
@@ -43,70 +41,60 @@ class ScriptedUrl(str):
 
 @contextlib.contextmanager
 def serve_script(replies, *, close=True, read_body=True, context=None):
-    """Serve each request with the next reply, and later ones with the last.
+    """Serve each request with the next reply, and later ones with the last; one connection a time.
 
     Args:
-        replies: The replies, in order.
+        replies: The replies, in order: bytes, or functions of the request that make them.
         close: Whether the connection is closed after each.
         read_body: Whether a request's body is read before the reply.
         context: Makes the server speak TLS.
     """
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        scheme = "http" if context is None else "https"
-        url = ScriptedUrl(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}")
-        url.requests = []
-        opened: list[socket.socket] = []
-        ended = threading.Event()
+    connections: list[socket.socket] = []
+    ended = threading.Event()
 
-        def answer_one(connection):
-            received = _receive(connection, read_body=read_body)
-            if received is None:
-                return False
-            reply = replies[min(len(url.requests), len(replies) - 1)]
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def reply(self):
+            length = int(self.headers.get("content-length", 0)) if read_body else 0
+            headers = {
+                name.lower(): it.encode("latin-1").decode() for name, it in self.headers.items()
+            }
+            received = Received(f"{self.command} {self.path}", headers, self.rfile.read(length))
+            chosen = replies[min(len(url.requests), len(replies) - 1)]
             url.requests.append(received)
-            connection.sendall(reply if isinstance(reply, bytes) else reply(received))
-            return not close
+            self.wfile.write(chosen if isinstance(chosen, bytes) else chosen(received))
+            self.close_connection = close
 
-        def run():
-            while True:
-                connection, _ = listener.accept()
-                if ended.is_set():
-                    return connection.close()
-                with contextlib.suppress(OSError):
-                    connection = context.wrap_socket(connection, True) if context else connection
-                    opened.append(connection)
-                    while answer_one(connection):
-                        pass
-                if close:
-                    connection.close()
+        do_GET = do_POST = do_DELETE = do_PATCH = reply  # noqa: N815
 
-        thread = threading.Thread(target=run)
+        def log_message(self, *_):
+            pass
+
+    class Server(HTTPServer):
+        def get_request(self):
+            connection, address = super().get_request()
+            return context.wrap_socket(connection, True) if context else connection, address
+
+        def verify_request(self, connection, _):
+            connections.append(connection)
+            return not ended.is_set()
+
+        def handle_error(self, *_):
+            """The connection is broken."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        scheme = "http" if context is None else "https"
+        url = ScriptedUrl(f"{scheme}://127.0.0.1:{server.server_port}")
+        url.requests = []
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield url
         finally:
             ended.set()
-            for connection in opened:
+            for connection in connections:
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
-            socket.create_connection(listener.getsockname()).close()
+            server.shutdown()
             thread.join()
-            for connection in opened:
-                connection.close()
-
-
-def _receive(connection, *, read_body):
-    data = b""
-    while b"\r\n\r\n" not in data:
-        piece = connection.recv(65536)
-        if not piece:
-            return None
-        data += piece
-    head, _, body = data.partition(b"\r\n\r\n")
-    line, *fields = head.decode().split("\r\n")
-    pairs = (re.split(r":\s*", each, maxsplit=1) for each in fields)
-    headers = {name.lower(): value for name, value in pairs}
-    content = bytearray(body)
-    while read_body and len(content) < int(headers.get("content-length", 0)):
-        content += connection.recv(2**20)
-    return Received(line.removesuffix(" HTTP/1.1"), headers, bytes(content))

@@ -132,7 +132,11 @@ def test_an_unknown_option_is_named_with_those_that_there_are(connect):
             call()
 
 
-def test_a_plan_takes_what_the_machine_might_have(client):
+def test_a_plan_takes_options_and_what_the_machine_might_have(client):
+    asked = {"dtype": "float64", "memory": "pinned", "device": "H200"}
+    plan = client.plan(4096, 4096, 4096, **asked, kernel="register", f=512)
+    assert plan["memory"] == "pinned"
+    assert (plan["f"], plan["gpu_rows"], plan["kernel"]) == (512, 3584, "register")
     plan = client.plan(512, 512, 512, device="T4", cpu_threads=64, link_gbytes_per_second=25)
     assert plan["profile"]["cpu"]["threads"] == 64
     asked = {"device": "T4", "cpu_threads": 64}

@@ -101,19 +101,10 @@ def test_jobs_are_listed_page_by_page(client):
     assert isinstance(next(iter(client.jobs())), JobStatus)
 
 
-def test_plans_devices_and_health_are_returned(client):
-    plan = client.plan(
-        4096, 4096, 4096, dtype="float64", memory="pinned", device="H200", kernel="register", f=512
-    )
-    assert plan["memory"] == "pinned"
-    assert (plan["f"], plan["gpu_rows"], plan["kernel"]) == (512, 3584, "register")
-    assert plan["curve"][0]["f"] == 0
-    held = client.plan(4096, 4096, 4096, device="H200", accuracy="float32", sms=33, f=0)
-    assert (held["accuracy"], held["sms"]) == ("float32", 33)
+def test_devices_and_health_are_returned(client):
     assert {"devices", "presets"} <= set(client.devices())
     health = client.health()
-    assert health.ready
-    assert not health.missing
+    assert (health.ready, health.missing) == (True, {})
 
 
 def test_the_api_key_is_sent_and_a_full_queue_is_busy(connect, start_server):

@@ -113,15 +113,6 @@ def test_refusals_are_the_same_as_without_leases(local):
     np.testing.assert_array_equal(local.matmul(a, a), np.eye(100))
 
 
-def test_sizes_and_options_of_products_in_leases_may_be_scalars_of_numpys(server, local):
-    before = server.read_metric(RECEIVED)
-    a = local.empty((np.int64(20), MIB), "uint8")
-    a[:, 0] = 7
-    product = local.matmul(a[:, :1], a[:1, :1], alpha=np.longdouble(2), f=np.int16(20))
-    assert (product == 98).all()
-    assert server.read_metric(RECEIVED) == before
-
-
 def test_memory_of_leases_is_reused_and_returned(server, kind):
     wait_for_leases(server, 0)
     client = open_client(kind, server.unix_socket)

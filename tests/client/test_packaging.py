@@ -168,8 +168,3 @@ def test_wavetrim_depends_on_what_its_client_needs():
         )
     )
     assert needed <= has
-
-
-def test_the_readme_is_one_page():
-    assert len(README.splitlines()) <= 80
-    assert len(EXAMPLES) == 3

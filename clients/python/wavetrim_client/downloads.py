@@ -22,7 +22,7 @@ Arrival = Callable[[int, int | None], None]
 
 
 def receive_array(answer: Answer, out: NDArray[Any] | None) -> NDArray[Any]:
-    """The array of a .npy file: `out`, if its elements lie as they are sent, else a new one.
+    """The array of a .npy file: `out`, if that is given, else a new one.
 
     Raises:
         DownloadCorrupted: It is no .npy file, or has too few or too many bytes.
@@ -46,7 +46,10 @@ def receive_array(answer: Answer, out: NDArray[Any] | None) -> NDArray[Any]:
         raise DownloadCorrupted(f"{missing_bytes} bytes are missing at its end")
     if answer.receive_into(memoryview(bytearray(1))):
         raise DownloadCorrupted("more bytes have arrived than its head says")
-    return array
+    if out is None or array is out:
+        return array
+    np.copyto(out, array)
+    return out
 
 
 def _receive_exactly(answer: Answer, count: int) -> bytes:
@@ -73,11 +76,7 @@ def fetch_array(calls: Calls, path: str, out: NDArray[Any] | None) -> NDArray[An
     if out is not None:
         check_writable(out)
     request = Request("GET", path, headers={"Accept": NPY}, repeatable=True)
-    array = calls.receive(request, lambda answer: receive_array(answer, out))
-    if out is None or array is out:
-        return array
-    np.copyto(out, array)
-    return out
+    return calls.receive(request, lambda answer: receive_array(answer, out))
 
 
 def fetch_file(calls: Calls, path: str, target: Path, on_progress: Arrival | None = None) -> int:
@@ -153,11 +152,7 @@ class _Download:
             self.headers["If-Range"] = answer.headers["etag"]
 
     def check(self) -> None:
-        """Make sure that length and content are those that the service announced."""
-        if self._total_bytes not in (None, self.received_bytes):
-            raise DownloadCorrupted(
-                f"{self.received_bytes} bytes have arrived of {self._total_bytes}"
-            )
+        """Make sure that the content is the one that the service announced."""
         found = format_digest(self._digest.digest())
         if self._announced not in (None, found):
             raise DownloadCorrupted(f"its digest is {found}, announced: {self._announced}")

@@ -76,12 +76,7 @@ def node(
         _check_admission(address, environment)
     if calibrate:
         _measure_if_new()
-    environment |= {
-        "WAVETRIM_KERNEL_CACHE_DIR": str(settings.kernel_cache_dir),
-        "WAVETRIM_PROFILE_DIR": str(settings.profile_dir),
-    }
-    if settings.gpu_memory_bytes is not None:
-        environment["WAVETRIM_GPU_MEMORY_BYTES"] = str(int(settings.gpu_memory_bytes))
+    environment |= settings.as_environment()
     os.execve(command[0], command, environment)  # noqa: S606 - Ray's own command, by its path
 
 

@@ -127,6 +127,21 @@ def test_a_plan_fits_its_terminal_and_ascii(columns: int, tmp_path: Path) -> Non
     assert re.search(r"\n +\d+ +\d+ +.* chosen", printed.stdout)
 
 
+def test_each_wave_has_a_row_of_seconds_over_f_and_the_chosen_one_is_marked(tmp_path: Path) -> None:
+    options = ["--device", "T4", "--kernel", "cublas", "--f", 448, "--dtype", "float64"]
+    two = {"WAVETRIM_CPU_THREADS": "2", "COLUMNS": "80"}
+    shown = invoke_command("plan", 4096, 4096, 4096, *options, folder=tmp_path, **two).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    lines = shown.partition("seconds over F\n")[2].splitlines()[1:]
+    rows = [re.split(r"  +", line.strip()) for line in lines]
+    (chosen,) = [row for row in rows if row[-1].endswith("█ ← chosen")]
+    assert chosen[:2] == ["448", "46"]
+    waves = [int(row[1]) for row in rows]
+    assert waves[: waves.index(46) + 1] == [*range(52, 45, -1)]
+    gpu_seconds = [float(row[2].partition(" ")[0]) for row in rows if row[2].endswith(" ms")]
+    assert gpu_seconds == sorted(gpu_seconds, reverse=True)
+
+
 def test_accuracy_multiprocessors_and_memory_are_shown(tmp_path: Path) -> None:
     options = ["--device", "H200", "--accuracy", "float32", "--sms", 66, "--f", 0]
     printed = invoke_command(

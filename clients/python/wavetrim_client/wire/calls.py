@@ -23,7 +23,7 @@ from ..errors import (
     ServiceTimeout,
     ServiceUnreachable,
 )
-from .address import CONNECT_SECONDS, Address, is_stale
+from .address import Address, is_stale
 from .connection import UNDO_SECONDS, Answer, Body, Connection, Request
 from .interruption import Interrupted, find_interruption
 
@@ -37,9 +37,6 @@ _FIRST_PAUSE_SECONDS: Final = 0.1
 
 _AWAY: Final = {502: ServiceUnreachable, 504: ServiceTimeout}
 """What a proxy says of a service that does not answer it."""
-
-_NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"})
-"""OpenSSL's reasons where a server speaks something else."""
 
 
 @dataclass(slots=True, eq=False)
@@ -128,7 +125,7 @@ class Calls:
     def _exchange(self, request: Request, read: Callable[[Answer], T]) -> T:
         """Send a request once and read its answer; if that is interrupted, it is undone."""
         interruption = find_interruption()
-        connection = self._take_idle() or self._connect()
+        connection = self._take_idle() or Connection(self.address, self.tls_context)
         try:
             answer = connection.ask(request, self._write_head(request), self.timeout_seconds)
             self._check(answer)
@@ -161,15 +158,6 @@ class Calls:
                     return connection
                 connection.close()
         return None
-
-    def _connect(self) -> Connection:
-        try:
-            return Connection(self.address, self.tls_context)
-        except TimeoutError as error:
-            reason = f"no connection after {CONNECT_SECONDS:g} s"
-            raise ServiceTimeout(self.address.url, reason) from error
-        except OSError as error:
-            raise ServiceUnreachable(self.address.url, _explain(error)) from error
 
     def _write_head(self, request: Request) -> bytes:
         query = {name: _show(value) for name, value in request.query.items() if value is not None}
@@ -226,13 +214,6 @@ def _quote(content: bytes) -> str:
     text = content[:200].decode(errors="replace")
     is_page = text.lstrip().startswith("<")
     return "the answer is a web page: of a proxy, or of another program" if is_page else text
-
-
-def _explain(error: OSError) -> object:
-    """Why there is no connection; OpenSSL's own words for what is not TLS say nothing."""
-    if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
-        return "it speaks no TLS; an address with http:// may be right"
-    return error.strerror or error
 
 
 def _show(value: object) -> object:

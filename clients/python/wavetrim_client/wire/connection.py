@@ -13,7 +13,7 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any, Final
 
 from ..errors import ServiceTimeout, ServiceUnreachable
-from .address import Address, connect_to
+from .address import CONNECT_SECONDS, Address, connect_to
 from .interruption import find_interruption
 
 PIECE_BYTES: Final = 2**20
@@ -29,6 +29,9 @@ _MOST_BYTES: Final = 2**24
 
 _SMALL_BYTES: Final = 2**17
 """Pieces are joined up to this size; chosen: a small request is sent at once."""
+
+_NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"})
+"""OpenSSL's reasons where a server speaks something else."""
 
 NPY: Final = "application/x-npy"
 """The media type of .npy files."""
@@ -110,8 +113,9 @@ class Connection:
 
     def __init__(self, address: Address, tls_context: ssl.SSLContext | None) -> None:
         self._url = address.url
-        self.sock = connect_to(address, tls_context)
-        self._seconds = 0.0
+        self._seconds = CONNECT_SECONDS
+        with self._name_failures():
+            self.sock = connect_to(address, tls_context)
         self._is_sent = False
         self._answer: Answer | None = None
 
@@ -212,6 +216,9 @@ class Connection:
         except TimeoutError as error:
             raise ServiceTimeout(self._url, f"silent for {self._seconds:g} s") from error
         except OSError as error:
-            raise ServiceUnreachable(self._url, error.strerror or error) from error
+            reason: object = error.strerror or error
+            if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+                reason = "it speaks no TLS; an address with http:// may be right"
+            raise ServiceUnreachable(self._url, reason) from error
         except HTTPException as error:
             raise ServiceUnreachable(self._url, error or type(error).__name__) from error

@@ -22,11 +22,13 @@ def files(tmp_path):
 
 
 def test_uploaded_files_are_downloaded_unchanged(server, files):
-    stored = call(server, files, "upload", "A.npy", "B.npy")
+    (files / "A.npy").rename(files / "[red]A:smile:.npy")
+    stored = call(server, files, "upload", "[red]A:smile:.npy", "B.npy")
     assert stored.exit_code == 0, stored.stderr
+    assert "upload [red]A:smile:.npy (1) " in stored.stderr, "a bar shows the name as it is"
     a, b = stored.stdout.split()
     assert call(server, files, "download", a, "-o", "A2.npy").exit_code == 0
-    assert (files / "A2.npy").read_bytes() == (files / "A.npy").read_bytes()
+    assert (files / "A2.npy").read_bytes() == (files / "[red]A:smile:.npy").read_bytes()
     assert call(server, files, "download", b).stdout == ""
     assert (files / f"{b}.npy").read_bytes() == (files / "B.npy").read_bytes()
     removed = call(server, files, "rm", a, b)
