@@ -33,9 +33,6 @@ def list_ids(client):
     return {matrix.id for matrix in client.matrices()}
 
 
-# --- lists -----------------------------------------------------------------------------------
-
-
 def test_many_products_are_posted_as_one_list(client, tmp_path):
     np.save(tmp_path / "A.npy", ARRAYS[0])
     stored = client.put(ARRAYS[1])
@@ -67,9 +64,6 @@ def test_a_refused_list_makes_no_job_and_leaves_no_matrix(client):
         client.submit_many([(ARRAYS[0], ARRAYS[1]), (ARRAYS[0][:, :20], ARRAYS[1])])
     assert list_ids(client) == before
     assert {job.id for job in client.jobs()} == jobs
-
-
-# --- products in order, jobs as they end -----------------------------------------------------
 
 
 @pytest.mark.parametrize("window", [1, 3, 64])
@@ -137,9 +131,6 @@ def test_a_failed_job_is_given_too_and_a_wait_may_end_before(client, waits):
             job.result()
 
 
-# --- jobs as operands ------------------------------------------------------------------------
-
-
 def test_a_job_may_be_the_operand_of_another(client):
     a = client.put(make_matrix(20, 20, "int32", 4))
     square = client.submit(a, a)
@@ -148,9 +139,6 @@ def test_a_job_may_be_the_operand_of_another(client):
     np.testing.assert_array_equal(cube.result(), whole @ whole @ whole)
     (total,) = client.submit_many([(square, square)])
     np.testing.assert_array_equal(total.result(), whole @ whole @ whole @ whole)
-
-
-# --- labels and priorities -------------------------------------------------------------------
 
 
 def test_jobs_are_listed_and_cancelled_by_their_labels(client, waits):
@@ -175,9 +163,6 @@ def test_the_priority_of_a_queued_job_is_changed(client, waits):
     with pytest.raises(ServiceRefused) as refused:
         job.set_priority(8)
     assert refused.value.status == 409
-
-
-# --- ends ------------------------------------------------------------------------------------
 
 
 def test_a_job_says_when_it_is_expected_to_end(client, shared_server, capsys, monkeypatch):
@@ -207,9 +192,6 @@ def test_a_deadline_that_cannot_be_met_is_refused(client):
         client.submit(*PAIRS[0], deadline=past)
     later = datetime.now().astimezone() + timedelta(hours=1)
     assert client.submit(*PAIRS[0], deadline=later).wait().state == "succeeded"
-
-
-# --- stacks ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -151,19 +151,14 @@ def test_malformed_npy_answers_are_refused(connect, data, message):
                 call()
 
 
-def test_a_chunked_answer_is_read(connect):
+def test_answers_in_chunks_and_without_a_length_are_read(connect):
     data = encode_npy(ARRAY)
     pieces = [data[:100], data[100:5000], data[5000:]]
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    with serve_script([head + chunks], close=False) as url:
-        client = connect(url)
-        for _ in range(3):
-            np.testing.assert_array_equal(client.get("x"), ARRAY)
-
-
-def test_an_answer_without_a_length_is_read_to_the_end(connect):
-    with serve_script([b"HTTP/1.0 200 OK\r\n\r\n" + encode_npy(ARRAY)]) as url:
-        client = connect(url)
-        for _ in range(2):
-            np.testing.assert_array_equal(client.get("x"), ARRAY)
+    bare = b"HTTP/1.0 200 OK\r\n\r\n" + data
+    for reply, close in ((head + chunks, False), (bare, True)):
+        with serve_script([reply], close=close) as url:
+            client = connect(url)
+            for _ in range(2):
+                np.testing.assert_array_equal(client.get("x"), ARRAY)

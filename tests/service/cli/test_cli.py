@@ -179,3 +179,10 @@ def test_a_calibration_is_stored_and_used(tmp_path: Path, monkeypatch: pytest.Mo
     found = json.loads(after.stdout)["profile"]
     assert "measured on this machine" in found["source"]
     assert found["cpu"]["gflops"] > 0
+    monkeypatch.setattr("wavetrim.service.cli.commands.calibrate._MOST_SPREAD", -1)
+    unsteady = invoke_command("calibrate", folder=tmp_path, **two)
+    assert unsteady.exit_code == ExitCode.FAILED
+    assert "The old profile is kept; --force stores this one" in unsteady.stderr
+    forced = invoke_command("calibrate", "--force", folder=tmp_path, **two)
+    assert (forced.exit_code, f"stored in {stored}" in forced.stdout) == (0, True)
+    assert "Calibrate again when the machine is at rest." in forced.stderr

@@ -1,7 +1,6 @@
 """What a new user tries first and gets wrong, and what the commands say to it."""
 
 import functools
-import io
 import json
 import threading
 import time
@@ -10,13 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from tests.command import invoke_command, run_command, start_command
 from tests.processes import run_python
 from tests.server import RunningServer, Start
-from wavetrim.service.cli.commands.calibrate import check_steadiness
-from wavetrim.service.cli.exits import CommandFailed, ExitCode
+from wavetrim.service.cli.exits import ExitCode
 
 
 @pytest.fixture
@@ -201,18 +198,3 @@ main()
 """
     ended = run_python(code, folder=folder)
     assert (ended.returncode, ended.stderr) == (ExitCode.INTERRUPTED, "wavetrim: interrupted\n")
-
-
-def test_runs_that_differ_by_more_than_15_percent_keep_the_old_profile() -> None:
-    shown = io.StringIO()
-    notes = Console(file=shown, width=200)
-    varied = {"CPU": [1.0, 1.28], "GPU": [2.0, 2.0]}
-    check_steadiness({"CPU": [1.0, 1.1]}, notes, had_profile=True, force=False)
-    line = "runs of the same product, before and after, differ by: CPU 10%\n"
-    assert shown.getvalue() == line
-    told = "runs differ by 28%, more than 15%: predictions may be off by as much"
-    with pytest.raises(CommandFailed, match=f"{told}. The old profile is kept"):
-        check_steadiness(varied, notes, had_profile=True, force=False)
-    for had_profile, force in ((False, False), (True, True)):
-        check_steadiness(varied, notes, had_profile=had_profile, force=force)
-    assert shown.getvalue().count(f"{told}. Calibrate again when the machine is at rest.") == 2

@@ -1,6 +1,5 @@
 """Settings: read from the environment, checked, described."""
 
-import resource
 import socket
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from tests.command import invoke_command
 from wavetrim.scheduler.profile import what_if
 from wavetrim.service.app import create_app
 from wavetrim.service.cli.exits import ExitCode
-from wavetrim.service.descriptors import limit_connections
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.machine_settings import MOST_THREADS, REMOVED
 from wavetrim.service.settings import Settings
@@ -89,15 +87,6 @@ def test_other_addresses_need_a_key(host: str, monkeypatch: pytest.MonkeyPatch) 
         create_app(Settings(host=host))
     monkeypatch.setenv("WAVETRIM_API_KEY", "the-services-own-secret-key")
     create_app(Settings(host=host))
-
-
-def test_connections_leave_descriptors_for_everything_else() -> None:
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    possible = limit_connections(None)
-    assert possible <= most * 3 / 4
-    assert limit_connections(possible) == possible
-    with pytest.raises(SettingRefused, match=rf"at most {possible}: the process may open {most} "):
-        limit_connections(possible + 1)
 
 
 def test_a_refused_setting_is_told_with_its_value_and_its_limit(tmp_path: Path) -> None:

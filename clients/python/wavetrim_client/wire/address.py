@@ -4,18 +4,14 @@ import os
 import re
 import socket
 import ssl
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from .interruption import find_interruption
-
 CONNECT_SECONDS: Final = 10.0
 """How long a host may take to accept a connection; chosen."""
 
-_PAUSE_SECONDS: Final = 0.02
 _LIMIT: Final = (
     "http:// or https:// and a host, perhaps a path of ASCII characters without spaces,"
     " or the path of a Unix socket (/run/wavetrim.sock)"
@@ -87,36 +83,19 @@ def connect_to(address: Address, tls_context: ssl.SSLContext | None) -> socket.s
     if not address.tls:
         return sock
     assert tls_context is not None
-    secured = tls_context.wrap_socket(
-        sock, server_hostname=address.host, do_handshake_on_connect=False
-    )
-    try:
-        find_interruption().watch(secured)
-        secured.do_handshake()
-    except BaseException:
-        secured.close()
-        raise
-    return secured
+    return tls_context.wrap_socket(sock, server_hostname=address.host)
 
 
 def connect_unix(path: str, *, kind: int = socket.SOCK_STREAM) -> socket.socket:
-    """Connect to a Unix socket; waits while its queue is full."""
-    end = time.monotonic() + CONNECT_SECONDS
+    """Connect to a Unix socket."""
     sock = socket.socket(socket.AF_UNIX, kind)
     try:
         sock.settimeout(CONNECT_SECONDS)
-        while True:
-            try:
-                sock.connect(path)
-            except BlockingIOError:  # no timeout of a socket waits for a full queue
-                if time.monotonic() > end:
-                    raise
-                find_interruption().sleep(_PAUSE_SECONDS)
-            else:
-                return sock
+        sock.connect(path)
     except BaseException:
         sock.close()
         raise
+    return sock
 
 
 def is_stale(sock: socket.socket) -> bool:

@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, chdir, contextmanager
 
 import httpx
 import numpy as np
@@ -29,8 +29,6 @@ from tests.server import NPY, decode_npy, encode_npy, find_free_port, open_http
 from tests.service.api.wire.wire_server import make_head, read_answer
 from wavetrim.client import Client
 from wavetrim.service.cli.exits import ExitCode
-from wavetrim.service.errors import SettingRefused
-from wavetrim.service.server.unix_socket import claim_socket
 
 A = np.random.default_rng(0).random((300, 400))
 
@@ -213,26 +211,6 @@ def test_512_callers_at_once_are_let_in_by_the_unix_socket(tmp_path):
         assert {read_answer(caller)[0] for caller in callers} == {200}
 
 
-def test_a_path_that_cannot_be_the_sockets_is_refused_and_what_lies_there_stays(tmp_path):
-    file, link, foreign = (tmp_path / name for name in ("file", "link", "foreign"))
-    file.write_text("mine")
-    link.symlink_to(file)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(foreign))
-        listener.listen()
-        for path, limit in (
-            (file, "there is a file already"),
-            (link, "there is a file already"),
-            (foreign, "nobody else listens"),
-            (tmp_path / ("x" * 120), "at most 107 bytes"),
-            (file / "socket", "a socket can be made"),
-        ):
-            with pytest.raises(SettingRefused, match=limit), claim_socket(path):
-                pass
-    assert file.read_text() == "mine"
-    assert foreign.is_socket()
-
-
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
@@ -249,18 +227,27 @@ def test_a_path_that_cannot_be_the_sockets_is_refused_and_what_lies_there_stays(
             "tls_certificate",
         ),
         ({"LOG_LEVEL": "loud"}, "WAVETRIM_LOG_LEVEL is 'loud'"),
-        ({"PORT": "100000"}, "WAVETRIM_PORT is '100000'"),
-        ({"MAX_MATRIX_BYTES": "0"}, "WAVETRIM_MAX_MATRIX_BYTES is '0'"),
-        ({"CPU_THREADS": "4097"}, "WAVETRIM_CPU_THREADS is '4097'"),
+        ({"MAX_CONNECTIONS": "9999999"}, "max_connections is 9999999; it must be at most"),
+        ({"UNIX_SOCKET": "key.pem"}, "there is a file already"),
+        ({"UNIX_SOCKET": "link"}, "there is a file already"),
+        ({"UNIX_SOCKET": "foreign"}, "nobody else listens"),
+        ({"UNIX_SOCKET": "x" * 120}, "at most 107 bytes"),
+        ({"UNIX_SOCKET": "key.pem/socket"}, "a socket can be made"),
     ],
 )
 def test_settings_that_cannot_be_served_by_are_refused_by_name(tmp_path, variables, message):
     (tmp_path / "locked").mkdir()
-    make_certificate(tmp_path)
+    _, key = make_certificate(tmp_path)
+    (tmp_path / "link").symlink_to(key)
     make_certificate(tmp_path / "locked", password=b"ab")
     settings = {f"WAVETRIM_{name}": value for name, value in variables.items()}
-    refused = invoke_command("serve", folder=tmp_path, **{"WAVETRIM_PORT": "0", **settings})
+    with socket.socket(socket.AF_UNIX) as listener, chdir(tmp_path):
+        listener.bind("foreign")
+        listener.listen()
+        refused = invoke_command("serve", folder=tmp_path, **{"WAVETRIM_PORT": "0", **settings})
     assert (refused.exit_code, refused.stdout) == (ExitCode.REFUSED, "")
     assert message in refused.stderr
     assert "Traceback" not in refused.stderr
     assert not (tmp_path / "wavetrim-data").exists()
+    assert key.read_text().startswith("-----BEGIN")
+    assert (tmp_path / "foreign").is_socket()
