@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -39,21 +39,11 @@ class LocalCluster:
 
     Attributes:
         address: Address of the head.
-        folder: For their logs and Ray's files; its path must be short, as it holds sockets.
         processes: The head, and then the nodes.
     """
 
     address: str
-    folder: Path
-    processes: "list[_Started]" = field(default_factory=list)
-
-    def add(self, *arguments: str) -> None:
-        """Start the head or a node, and wait for it: two that start at once may collide."""
-        name, profiles = f"node-{len(self.processes)}", str(self.folder / "profiles")
-        own = {"WAVETRIM_CPU_THREADS": "1", "WAVETRIM_PROFILE_DIR": profiles}
-        words = ("node", *arguments, "--store-bytes", str(_STORE_BYTES))
-        self.processes.append(_Started(name, words, self.folder, **own))
-        self.processes[-1].wait_for(_JOINED)
+    processes: "list[_Started]"
 
     def kill_last(self) -> None:
         """Kill the latest node, with all its processes."""
@@ -62,15 +52,21 @@ class LocalCluster:
 
 @contextlib.contextmanager
 def run_cluster(folder: Path, nodes: int) -> Iterator[LocalCluster]:
-    """Run a head and some nodes on this machine, and end them whatever happens."""
+    """Run a head and some nodes on this machine, and end them whatever happens.
+
+    Their logs and Ray's files are in a folder; its path must be short, as it holds sockets.
+    """
     os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = str(probe.getsockname()[1])
-    cluster = LocalCluster(f"127.0.0.1:{port}", folder)
+    cluster = LocalCluster(f"127.0.0.1:{port}", [])
+    head = ("--head", "--port", port, "--temp-dir", str(folder / "ray"))
+    own = {"WAVETRIM_CPU_THREADS": "1", "WAVETRIM_PROFILE_DIR": str(folder / "profiles")}
     try:
-        cluster.add("--head", "--port", port, "--temp-dir", str(folder / "ray"))
-        for _ in range(nodes):
-            cluster.add("--address", cluster.address)
+        for number, words in enumerate([head, *[("--address", cluster.address)] * nodes]):
+            command = ("node", *words, "--store-bytes", str(_STORE_BYTES))
+            cluster.processes.append(_Started(f"node-{number}", command, folder, **own))
+            cluster.processes[-1].wait_for(_JOINED)  # two that start at once may collide
         yield cluster
     finally:
         while cluster.processes:

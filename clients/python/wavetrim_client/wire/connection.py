@@ -98,9 +98,8 @@ class Answer(HTTPResponse):
 
     def receive(self) -> bytes:
         """The body; may be called again."""
-        buffer = memoryview(bytearray(2**16))
-        while count := self.receive_into(buffer):
-            self.content += buffer[:count]
+        with self.name_failures():
+            self.content += self.read()
         return self.content
 
 
