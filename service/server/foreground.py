@@ -8,7 +8,6 @@ import logging
 import signal
 import socket
 from collections.abc import Iterator, Sequence
-from types import FrameType
 from typing import Final, cast
 
 import typer
@@ -74,7 +73,6 @@ class ForegroundServer(uvicorn.Server):
         self._parts = parts
         self._listeners = listeners
         self._running = contextlib.AsyncExitStack()
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._drain: asyncio.Task[None] | None = None
         self._ends = signals
         self._signals = 0
@@ -82,7 +80,8 @@ class ForegroundServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, listen, and say where; `sockets` are not used."""
         del sockets
-        self._loop = asyncio.get_running_loop()
+        for number in self._ends:
+            asyncio.get_running_loop().add_signal_handler(number, self._end)
         await self._running.enter_async_context(self._app.router.lifespan_context(self._app))
         await super().startup([])  # it listens nowhere by itself
         await self._accept()
@@ -104,25 +103,19 @@ class ForegroundServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle signals within the block: uvicorn knows nothing of a closed terminal."""
-        before = {number: signal.signal(number, self.handle_exit) for number in self._ends}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        """Leave signals to the loop: uvicorn knows nothing of a closed terminal."""
+        yield
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Handle a signal. uvicorn would raise it again at its end, which is not needed here."""
-        del sig, frame
+    def _end(self) -> None:
+        """Handle a signal."""
         self._signals += 1
-        if self._signals == 1 and self.started and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._begin_drain)
-        else:
-            if not self.started and self._loop is not None:
-                self._loop.call_soon_threadsafe(self._parts.given_up.set)
-            self.should_exit = True
-            self.force_exit = self._signals > 2
+        if self._signals == 1 and self.started:
+            self._drain = asyncio.create_task(self._drain_then_exit())
+            return
+        if not self.started:
+            self._parts.given_up.set()
+        self.should_exit = True
+        self.force_exit = self._signals > 2
 
     async def _accept(self) -> None:
         """Begin to accept connections; uvicorn would not count those in a TLS handshake."""
@@ -158,9 +151,6 @@ class ForegroundServer(uvicorn.Server):
         descriptors = self._parts.descriptors
         taken = descriptors.count_connections() + descriptors.missing + shaking
         return taken < descriptors.connections + LINGERING_CONNECTIONS
-
-    def _begin_drain(self) -> None:
-        self._drain = asyncio.create_task(self._drain_then_exit())
 
     async def _drain_then_exit(self) -> None:
         await self._parts.dispatcher.drain(self._parts.settings.drain_seconds)

@@ -47,7 +47,11 @@ def test_plans_need_no_numpy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["no-such-command"], ["plan", "1", "2"], ["plan", "1", "2", "x"]]
+    "arguments",
+    [
+        *([], ["no-such-command"], ["plan", "1", "2"], ["plan", "1", "2", "x"]),
+        *(["reproduce", "no-such"], ["reproduce", "mulmat", "many"]),
+    ],
 )
 def test_wrong_usage_ends_with_2(arguments: list[str], tmp_path: Path) -> None:
     assert invoke_command(*arguments, folder=tmp_path).exit_code == ExitCode.REFUSED

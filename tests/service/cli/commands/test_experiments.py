@@ -67,18 +67,6 @@ def test_the_cpu_is_measured_without_a_gpu(tmp_path, monkeypatch):
     assert "multiprocessors" not in done.stdout
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["no-such-experiment"],
-        ["mulmat", "many"],
-        ["sdk-multiply", "--f", "1"],
-    ],
-)
-def test_wrong_usage_ends_with_2(arguments, tmp_path):
-    assert invoke_command("reproduce", *arguments, folder=tmp_path).exit_code == ExitCode.REFUSED
-
-
 def test_tables_are_printed_whole_and_files_are_named(tmp_path, capsys):
     for report in (*list_probe_reports(), *list_reports()):
         finish_report(replace(report, plots=()), tmp_path)  # drawn in tests/lab
