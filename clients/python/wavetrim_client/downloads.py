@@ -5,6 +5,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -96,66 +97,58 @@ def fetch_file(calls: Calls, path: str, target: Path, on_progress: Arrival | Non
         download = _Download(file, on_progress)
         request = Request("GET", path, headers=download.headers, repeatable=True)
         while True:
-            before = download.received_bytes
+            before = file.tell()
             try:
                 calls.receive(request, download.receive)
+                break
             except ServiceUnreachable:
-                if download.received_bytes == before:
+                if file.tell() == before:
                     raise
-            else:
-                download.check()
-                return download.received_bytes
+        found = format_digest(download.digest.digest())
+        if download.announced not in (None, found):
+            raise DownloadCorrupted(f"its digest is {found}, announced: {download.announced}")
+        return file.tell()
 
 
+@dataclass(slots=True)
 class _Download:
     """A download into a file, over as many connections as it takes.
 
     Attributes:
+        file: The file, at the end of what has arrived.
+        on_progress: Told of each piece.
         headers: Ask for the bytes that are missing, if the content has not changed since.
-        received_bytes: How many are in the file.
+        total_bytes: Length of the content, if the service says it.
+        announced: Its digest, if the service says it.
+        digest: The digest of what has arrived, if one was announced.
     """
 
-    _total_bytes: int | None
-    _announced: str | None
-
-    def __init__(self, file: BinaryIO, on_progress: Arrival | None) -> None:
-        self._file = file
-        self._on_progress = on_progress
-        self._digest = hashlib.sha256()
-        self.headers = {"Accept": NPY}
-        self.received_bytes = 0
+    file: BinaryIO
+    on_progress: Arrival | None
+    headers: dict[str, str] = field(default_factory=lambda: {"Accept": NPY})
+    total_bytes: int | None = None
+    announced: str | None = None
+    digest: Any = None
 
     def receive(self, answer: Answer) -> None:
         """Write an answer: the bytes that follow (206), or the file from its start."""
         if answer.status != 206:
-            self._begin(answer)
+            self.file.seek(0)
+            self.file.truncate()
+            self.digest = hashlib.sha256()
+            self.total_bytes, self.announced = answer.length, answer.headers["content-digest"]
+            self.headers.pop("Range", None)
+            if "etag" in answer.headers:
+                self.headers["If-Range"] = answer.headers["etag"]
         buffer = memoryview(bytearray(PIECE_BYTES))
         while count := answer.receive_into(buffer):
-            self._file.write(buffer[:count])
-            if self._announced is not None:
-                self._digest.update(buffer[:count])
-            self.received_bytes += count
+            self.file.write(buffer[:count])
+            if self.announced is not None:
+                self.digest.update(buffer[:count])
             if "If-Range" in self.headers:
-                self.headers["Range"] = f"bytes={self.received_bytes}-"
-            if self._on_progress is not None:
-                self._on_progress(self.received_bytes, self._total_bytes)
-
-    def _begin(self, answer: Answer) -> None:
-        self._file.seek(0)
-        self._file.truncate()
-        self._total_bytes = answer.length
-        self._announced = answer.headers["content-digest"]
-        self._digest = hashlib.sha256()
-        self.received_bytes = 0
-        self.headers.pop("Range", None)
-        if "etag" in answer.headers:
-            self.headers["If-Range"] = answer.headers["etag"]
-
-    def check(self) -> None:
-        """Make sure that the content is the one that the service announced."""
-        found = format_digest(self._digest.digest())
-        if self._announced not in (None, found):
-            raise DownloadCorrupted(f"its digest is {found}, announced: {self._announced}")
+                self.headers["Range"] = f"bytes={self.file.tell()}-"
+            if self.on_progress is not None:
+                self.on_progress(self.file.tell(), self.total_bytes)
 
 
 @contextlib.contextmanager
