@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from wavetrim.cpu.threads import count_default_threads
 from wavetrim.kernels.device import DeviceInfo, select_devices
+from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.scheduler.profile.store import find_profile
 from wavetrim.service.cli.exits import CommandRefused
@@ -97,4 +98,4 @@ def check_folder(option: str, folder: Path) -> None:
             return
     except OSError as error:
         limit = f"a folder that can be written to ({error.strerror})"
-        raise CommandRefused(f"{option} is '{folder}'; it must be {limit}") from error
+        raise FieldError(option, str(folder), limit) from error

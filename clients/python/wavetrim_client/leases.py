@@ -167,6 +167,7 @@ class Lease(mmap.mmap):
     address: int
     _connection: socket.socket
     _taken: list[tuple[int, int, weakref.ref[Any]]]  # first byte, end, who has it; in order
+    _gone: list[weakref.ref[Any]]  # those who had a range
 
     def __new__(
         cls, file: int, size_bytes: int, *, lease_id: str, connection: socket.socket
@@ -175,7 +176,7 @@ class Lease(mmap.mmap):
         lease = super().__new__(cls, file, size_bytes)
         lease.id, lease._connection = lease_id, connection
         lease.address = ctypes.addressof(ctypes.c_uint8.from_buffer(lease))
-        lease._taken = []
+        lease._taken, lease._gone = [], []
         return lease
 
     def __del__(self) -> None:
@@ -187,15 +188,17 @@ class Lease(mmap.mmap):
         for index, (begin, end, _) in enumerate([*self._taken, (len(self), 0, None)]):
             if begin - offset >= size_bytes:
                 block = (ctypes.c_uint8 * size_bytes).from_buffer(self, offset)
-                taken = (offset, offset + size_bytes, weakref.ref(block))
-                self._taken.insert(index, taken)
+                owner = weakref.ref(block, self._gone.append)
+                self._taken.insert(index, (offset, offset + size_bytes, owner))
                 return block
             offset = end
         return None
 
     def is_used(self) -> bool:
         """Whether something refers to a range; the others are free from now on."""
-        self._taken = [taken for taken in self._taken if taken[2]() is not None]
+        if self._gone:
+            self._gone.clear()
+            self._taken = [taken for taken in self._taken if taken[2]() is not None]
         return bool(self._taken)
 
 

@@ -18,6 +18,7 @@ from wavetrim.scheduler.cluster.start import (
     make_command,
     make_environment,
 )
+from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.cli.exits import CommandFailed, CommandRefused
 from wavetrim.service.cli.machine import count_threads, find_machine, load_settings
 from wavetrim.service.cli.units import read_size
@@ -87,8 +88,7 @@ def _check_address(address: str | None, port: int, *, head: bool, calibrate: boo
     if head and calibrate:
         raise CommandRefused("--calibrate is for nodes: the head computes nothing")
     if head and port in _RAYS_PORTS:
-        limit = "none of Ray's own, 8265, 10001 to 19999 and 52365"
-        raise CommandRefused(f"--port is {port}; it must be {limit}")
+        raise FieldError("--port", port, "none of Ray's own, 8265, 10001 to 19999 and 52365")
     try:
         if address is not None:
             check_ray_address(address)
@@ -103,7 +103,7 @@ def _check_host(host: str) -> None:
         socket.create_server((host, 0), family=family).close()
     except OSError as error:
         limit = "an address of this machine, under which the others reach it"
-        raise CommandRefused(f"--host is {host!r}; it must be {limit}") from error
+        raise FieldError("--host", host, limit) from error
 
 
 def _check_admission(address: str, environment: Mapping[str, str]) -> None:

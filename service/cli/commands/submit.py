@@ -133,8 +133,7 @@ def _read_list(file: Path, a: str | None) -> list[tuple[str, _Names]]:
             names = [line]
         where = f"{file}, line {number}"
         if names and len(names) != 2:
-            limit = "two names, of A and B; one with spaces is in quotes"
-            raise CommandRefused(f"{where} is {line!r}; it must be {limit}")
+            raise FieldError(where, line, "two names, of A and B; one with spaces is in quotes")
         if names:
             products.append((f"{where}: ", dict(zip("ab", names, strict=True))))
     if not 1 <= len(products) <= _MOST_PRODUCTS:

@@ -1,15 +1,13 @@
 """What a new user tries first and gets wrong, and what the commands say to it."""
 
-import functools
 import json
-import threading
 import time
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.client.scripted_server import answer, serve_script
 from tests.command import invoke_command, run_command, start_command
 from tests.processes import run_python
 from tests.server import RunningServer, Start
@@ -101,14 +99,8 @@ def test_https_on_a_port_of_http_is_named(folder: Path, shared_server: RunningSe
 
 
 def test_another_program_on_the_port_is_named(folder: Path) -> None:
-    handler = functools.partial(SimpleHTTPRequestHandler, directory=folder)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-        url = f"http://127.0.0.1:{server.server_port}"
+    with serve_script([answer(b"<!DOCTYPE HTML>", 404)]) as url:
         told = invoke_command("status", "--url", url, folder=folder)
-        server.shutdown()
-        serving.join()
     assert told.exit_code == ExitCode.REFUSED
     assert told.stderr.endswith("the answer is a web page: of a proxy, or of another program\n")
 
