@@ -69,7 +69,7 @@ def calibrate(*, profile_dir: Path | None = None, force: bool = False) -> None:
     output = display.open_output()
     for profile in measured.gpus or (measured,):
         _print_profile(profile, output)
-    check_steadiness(runs, notes, had_profile=before.measured_at is not None, force=force)
+    _check_steadiness(runs, notes, had_profile=before.measured_at is not None, force=force)
     for profile in measured.gpus or (measured,):
         path = store_profile(replace(profile, beside=()), settings.profile_dir)
         output.print(f"stored in {path}", markup=False, soft_wrap=True)
@@ -96,7 +96,7 @@ def _time_product(executor: Executor, profile: MachineProfile, runs: Runs) -> No
             runs.setdefault(name, []).append(statistics.median(seconds))
 
 
-def check_steadiness(runs: Runs, notes: Console, *, had_profile: bool, force: bool) -> None:
+def _check_steadiness(runs: Runs, notes: Console, *, had_profile: bool, force: bool) -> None:
     """Print by how much runs of the same product differed.
 
     Refuses unreliable ones in place of an earlier profile, unless that is forced.

@@ -32,6 +32,9 @@ from wavetrim.service.cli.local import LocalCluster, run_cluster, run_service
 
 Array = NDArray[Any]
 
+_COMPARED_ROWS: Final = 512
+"""Rows that are compared at a time; chosen, so that large products need little more memory."""
+
 _BLOCKS: Final = 16
 """Row blocks of a product over nodes; chosen, so that each machine computes several."""
 
@@ -84,7 +87,7 @@ def demo(
         else:
             found = _multiply(client, a, b, runs, output)
     # A client without bfloat16 gets raw bytes.
-    largest, allowed, differing = compare_product(found.view(find_dtype(dtype)), a, b)
+    largest, allowed, differing = _compare_product(found.view(find_dtype(dtype)), a, b)
     output.print(
         f"compared with NumPy: {m * n} elements, largest error {largest:.3g}, "
         f"at most {allowed:.3g} allowed at K = {k}",
@@ -165,7 +168,7 @@ def _make_matrix(shape: tuple[int, int], dtype: str, seed: int) -> Array:
     return matrix
 
 
-def compare_product(found: Array, a: Array, b: Array) -> tuple[float, float, int]:
+def _compare_product(found: Array, a: Array, b: Array) -> tuple[float, float, int]:
     """Compare a product M x N with NumPy's in float64 or complex128; integers, with the exact one.
 
     An element may be off by the rounding of its sum. The K additions err to either side, so
@@ -178,9 +181,17 @@ def compare_product(found: Array, a: Array, b: Array) -> tuple[float, float, int
     Returns:
         The largest error, the largest that is allowed, and the number of elements that differ.
     """
-    dtype = found.dtype
-    kind = np.complex128 if dtype.kind == "c" else np.float64
-    left, right = a.astype(kind), b.astype(kind)
+    right = b.astype(np.complex128 if b.dtype.kind == "c" else np.float64)
+    starts = range(0, len(a), _COMPARED_ROWS)
+    blocks = [slice(start, start + _COMPARED_ROWS) for start in starts]
+    compared = [_compare_rows(found[rows], a[rows], right) for rows in blocks]
+    errors, limits, differing = zip(*compared, strict=True)
+    return max(errors), max(limits), sum(differing)
+
+
+def _compare_rows(found: Array, a: Array, right: Array) -> tuple[float, float, int]:
+    """The same of some rows; of B in the type of the comparison."""
+    dtype, left = found.dtype, a.astype(right.dtype)
     expected = left @ right
     if is_integer(dtype):
         expected = expected.astype(np.int64).astype(dtype).astype(np.float64)
@@ -191,6 +202,6 @@ def compare_product(found: Array, a: Array, b: Array) -> tuple[float, float, int
         summed = 4 * np.sqrt(a.shape[1]) * roundoff * of_reference * (2 if dtype.kind == "c" else 1)
         lengths = np.outer(np.linalg.norm(left, axis=1), np.linalg.norm(right, axis=0))
         limit = summed * lengths + float(find_limits(dtype).eps) * np.abs(expected)
-    error = np.abs(found.astype(kind) - expected)
+    error = np.abs(found.astype(right.dtype) - expected)
     differing = np.count_nonzero(~(error <= limit))  # NaN is wrong, too
     return float(error.max()), float(limit.max()), int(differing)

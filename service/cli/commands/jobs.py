@@ -81,7 +81,7 @@ def status(
         return
     with service.open() as client:
         found = client.job(find_job(client, job)).status()
-    service.show(found.document, describe_job(found))
+    service.show(found.document, _describe_job(found))
 
 
 def fetch(job: str, *, output: options.Output, wait: bool = False, service: ServiceOptions) -> None:
@@ -168,11 +168,11 @@ def wait_for_job(job: Job, notes: Console) -> JobStatus:
     except KeyboardInterrupt:
         notes.print(f"the job goes on; `wavetrim status {job.id}` shows it", markup=False)
         raise
-    notes.print(describe_job(ended))
+    notes.print(_describe_job(ended))
     return ended
 
 
-def describe_job(job: JobStatus) -> Group:
+def _describe_job(job: JobStatus) -> Group:
     """All that is known of a job."""
     line = f"job {job.id}: {job.state}"
     shown: list[RenderableType] = [

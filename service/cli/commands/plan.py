@@ -100,15 +100,15 @@ def _print_tables(plan: Plan, *, with_timeline: bool) -> None:
     if with_timeline:
         console.print("\ntimeline")
         width = min(console.width, _TIMELINE_WIDTH)
-        console.print(draw_timeline(describe_schedule(plan), width=width), soft_wrap=True)
+        console.print(_draw_timeline(describe_schedule(plan), width=width), soft_wrap=True)
     if plan.side is None or plan.gpu_only_seconds is None:
         console.print(f"F = M: {plan.no_gpu_reason}.", markup=False)
         return
     console.print("\nseconds over F")
-    console.print(compare_splits(plan))
+    console.print(_compare_splits(plan))
 
 
-def compare_splits(plan: Plan) -> Table:
+def _compare_splits(plan: Plan) -> Table:
     """A table of seconds over F: a row for each F at which the GPU needs a wave less.
 
     Also for F = 0, the chosen F, the best refused one, and one at which the CPU is the slower side.
@@ -135,7 +135,7 @@ def compare_splits(plan: Plan) -> Table:
     return table
 
 
-def draw_timeline(queues: Sequence[dict[str, Any]], *, width: int) -> Text:
+def _draw_timeline(queues: Sequence[dict[str, Any]], *, width: int) -> Text:
     """Draw when each queue is at work: a line each, and one of seconds.
 
     A character is an interval of time, and its height the share of it in which the queue is busy.

@@ -75,7 +75,7 @@ def parse_address(url: str | os.PathLike[str]) -> Address:
 
 
 def connect_to(address: Address, tls_context: ssl.SSLContext | None) -> socket.socket:
-    """A socket that is connected to a service, which is trusted if there are TLS settings."""
+    """A socket that is connected to a service; of TLS, the handshake is still to be done."""
     if address.socket_path:
         return connect_unix(address.socket_path)
     sock = socket.create_connection((address.host, address.port), CONNECT_SECONDS)
@@ -83,7 +83,9 @@ def connect_to(address: Address, tls_context: ssl.SSLContext | None) -> socket.s
     if not address.tls:
         return sock
     assert tls_context is not None
-    return tls_context.wrap_socket(sock, server_hostname=address.host)
+    return tls_context.wrap_socket(
+        sock, server_hostname=address.host, do_handshake_on_connect=False
+    )
 
 
 def connect_unix(path: str, *, kind: int = socket.SOCK_STREAM) -> socket.socket:

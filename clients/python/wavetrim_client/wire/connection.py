@@ -133,6 +133,9 @@ class Connection:
         self._limit_silence(seconds)
         interruption = find_interruption()
         interruption.watch(self.sock)
+        if isinstance(self.sock, ssl.SSLSocket):
+            with self._name_failures():
+                self.sock.do_handshake()  # of a first request
         held = bytearray(head)
         with contextlib.suppress(_Closed):
             for piece in request.body.read_pieces() if request.body else ():
