@@ -1,6 +1,6 @@
 """Plans: who would compute which rows, here or on a GPU that is not here."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
@@ -18,7 +18,7 @@ from wavetrim.scheduler.profile.what_if import (
     WhatIf,
     apply_what_if,
 )
-from wavetrim.service.api.calls import JSON, Call, CallRoute
+from wavetrim.service.api.calls import Call, CallRoute, make_answer
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.products.plan_schemas import PlanView
 from wavetrim.service.api.schemas import DtypeName, show_expected
@@ -179,19 +179,17 @@ async def get_plan(call: Call, query: Annotated[PlanQuery, Query()]) -> Response
         raise FieldProblem("queued", True, "false for a product on another machine, or a what-if")
     profiles = call.parts.engine.profiles
 
-    def plan() -> PlanView:
+    def plan() -> dict[str, Any]:
         is_elsewhere = described is not None or profiles.is_elsewhere(query.device)
         problem.check_fits(None if is_elsewhere else count_memory())
         machine = profiles.describe(described) if described else profiles.find(query.device)
         chosen = choose_plan(problem, apply_what_if(machine, what_if, query.dtype), query.options)
-        return PlanView.model_validate(chosen.describe(drawing=query.drawing))
+        return chosen.describe(drawing=query.drawing)
 
     async with call.parts.thinking:
-        view = await run_to_end(plan)
+        answer = await run_to_end(plan)
         if query.queued:
             ends = call.parts.dispatcher.ends
             expected = await ends.foresee_product(problem, query.options, call.tenant.name)
-            view.expected = show_expected(expected)
-        left_out = set() if query.queued else {"expected"}
-        content = await run_to_end(view.model_dump_json, exclude=left_out)
-    return Response(content, media_type=JSON)
+            answer["expected"] = show_expected(expected)
+        return await run_to_end(make_answer, answer)
