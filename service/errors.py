@@ -1,10 +1,9 @@
-"""Refusals of the service. `api.problem_kinds` says which HTTP status each has.
+"""Refusals of the service. `api.problems` says which HTTP status each has.
 
 Those of `storage/` and `jobs/` are in their own `errors`.
 """
 
 import math
-from collections.abc import Collection
 
 
 class ServiceError(Exception):
@@ -25,22 +24,6 @@ class FieldProblem(ServiceError):
         self.field = field
         self.value = value
         self.limit = limit
-
-
-class QueryFieldUnknown(FieldProblem):
-    """A query has a field that its call does not know."""
-
-    def __init__(self, field: str, value: str, known: Collection[str]) -> None:
-        names = ", ".join(known)
-        limit = f"left out: the query fields are {names}" if known else "left out: there are none"
-        super().__init__(field[:100], value[:200], limit)
-
-
-class QueryFieldRepeated(FieldProblem):
-    """A query has a field twice, and only one value of it could count."""
-
-    def __init__(self, field: str, value: str) -> None:
-        super().__init__(field[:100], value[:200], "given once: it is in the query before")
 
 
 class SettingRefused(FieldProblem):
@@ -93,10 +76,6 @@ class RangeNotSatisfiable(FieldProblem):
 
 class ConditionFailed(FieldProblem):
     """A header names the ETags for which alone the request counts, and the matrix has another."""
-
-
-class IdempotencyKeyRefused(FieldProblem):
-    """The Idempotency-Key header is too long or not plain text."""
 
 
 class UploadStalled(FieldProblem):

@@ -8,8 +8,7 @@ A request passes, in this order:
 - `products/`, `matrices/`, `jobs/`, `machine/`: the resource answers, with its own schemas and
   those that several share (`schemas`).
 - `v2/`: the Open Inference Protocol, whose products go the same way.
-- `problems`: errors become answers, by the table in `problem_kinds`. Every refusal names field,
-  value and limit.
+- `problems`: errors become answers, by its table. Every refusal names field, value and limit.
 
 `openapi` describes what FastAPI cannot see.
 Generators of clients read the document, so operations have names, and every schema that can be

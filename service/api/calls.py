@@ -32,8 +32,7 @@ from wavetrim.service.api.checks import (
     read_media_type,
 )
 from wavetrim.service.api.fields import read_query
-from wavetrim.service.api.problem_kinds import REFUSALS
-from wavetrim.service.api.problems import answer_incident, describe_error
+from wavetrim.service.api.problems import REFUSALS, answer_incident, describe_error
 from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
 from wavetrim.service.errors import ContentRefused, UploadStalled
 from wavetrim.service.telemetry.logs import (
@@ -160,8 +159,7 @@ class CallRoute(APIRoute):
         """Answer a call that has passed the checks.
 
         Raises:
-            QueryFieldUnknown, QueryFieldRepeated, RequestValidationError: A field of the path or of
-                the query is not valid.
+            FieldProblem, RequestValidationError: A field of the path or of the query is not valid.
         """
         fields: dict[str, Any] = {}
         query_string = call.scope["query_string"]

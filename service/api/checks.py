@@ -20,7 +20,6 @@ from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers
 
-from wavetrim.service.api.problems import is_protocols
 from wavetrim.service.errors import (
     BodyTooLarge,
     ContentRefused,
@@ -28,9 +27,6 @@ from wavetrim.service.errors import (
     HeadTooLarge,
     HostAmbiguous,
     HostRefused,
-    IdempotencyKeyRefused,
-    QueryFieldRepeated,
-    QueryFieldUnknown,
     RequestMalformed,
     ScopeMissing,
     Unauthorized,
@@ -173,7 +169,7 @@ async def check_caller(call: "Call") -> None:
         QuotaReached: The tenant has as many requests as it may.
     """
     method, path = call.scope["method"], call.scope["path"]
-    if path.startswith("/v1/") or is_protocols(path):
+    if path.startswith(("/v1/", "/v2/")) or path == "/v2":
         needs_key = not path.startswith("/v2/health/")
     else:
         needs_key = path == "/metrics" and call.parts.settings.metrics == "key"
@@ -198,17 +194,18 @@ def check_query(query_string: bytes, known: Mapping[str, bool]) -> dict[str, str
         known: The fields that its call knows, and whether each is a list.
 
     Raises:
-        QueryFieldUnknown: One is unknown.
-        QueryFieldRepeated: One is there twice.
+        FieldProblem: One is unknown, or there twice.
     """
     fields: dict[str, Any] = {}
     for name, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True):
         if name not in known:
-            raise QueryFieldUnknown(name, value, known)
+            names = f"the query fields are {', '.join(known)}" if known else "there are none"
+            raise FieldProblem(name[:100], value[:200], f"left out: {names}")
         if known[name]:
             fields.setdefault(name, []).append(value)
         elif name in fields:
-            raise QueryFieldRepeated(name, value)
+            limit = "given once: it is in the query before"
+            raise FieldProblem(name[:100], value[:200], limit)
         else:
             fields[name] = value
     return fields
@@ -286,9 +283,9 @@ def check_idempotency(key: str | None) -> str | None:
     """The Idempotency-Key, with which a POST that is repeated does nothing twice; None for none.
 
     Raises:
-        IdempotencyKeyRefused: It is too long, or not printable ASCII.
+        FieldProblem: It is too long, or not printable ASCII.
     """
     if key is None or _KEY.fullmatch(key):
         return key
     limit = f"1 to {MAX_KEY_CHARACTERS} printable ASCII characters"
-    raise IdempotencyKeyRefused("Idempotency-Key", key, limit)
+    raise FieldProblem("Idempotency-Key", key, limit)

@@ -41,7 +41,7 @@ def read_query(model: type[Model], query_string: bytes) -> Model:
     """The fields of a query; they must not be changed.
 
     Raises:
-        QueryFieldUnknown, QueryFieldRepeated: As `check_query`.
+        FieldProblem: As `check_query`.
         RequestValidationError: A field is not valid.
     """
     known = {name: get_origin(one.annotation) is list for name, one in model.model_fields.items()}

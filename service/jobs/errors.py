@@ -1,4 +1,4 @@
-"""Refusals of jobs. `api.problem_kinds` says which HTTP status each has."""
+"""Refusals of jobs. `api.problems` says which HTTP status each has."""
 
 from wavetrim.service.clock import show_time
 from wavetrim.service.errors import Crowded, FieldProblem, ServiceError

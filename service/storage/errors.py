@@ -1,4 +1,4 @@
-"""Refusals of storage. `api.problem_kinds` says which HTTP status each has."""
+"""Refusals of storage. `api.problems` says which HTTP status each has."""
 
 from collections.abc import Sequence
 from pathlib import Path

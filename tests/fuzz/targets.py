@@ -24,8 +24,7 @@ from wavetrim.service.api.checks import check_host, check_idempotency
 from wavetrim.service.api.fields import read_json, read_model, read_query
 from wavetrim.service.api.matrices.download import parse_range
 from wavetrim.service.api.matrices.matrices import StoreQuery
-from wavetrim.service.api.problem_kinds import REFUSALS
-from wavetrim.service.api.problems import describe_error
+from wavetrim.service.api.problems import REFUSALS, describe_error
 from wavetrim.service.api.products.leased_matmul import LeasedProduct
 from wavetrim.service.api.products.matmul import NAMES, MatmulQuery
 from wavetrim.service.api.products.plan import PlanQuery

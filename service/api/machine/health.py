@@ -11,8 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.api.calls import Call, CallRoute, make_answer
 from wavetrim.service.api.openapi import describe_status
-from wavetrim.service.api.problem_kinds import NOT_READY
-from wavetrim.service.api.problems import write_problem
+from wavetrim.service.api.problems import NOT_READY, write_problem
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import metadata
 from wavetrim.service.storage.errors import DatabaseTaken

@@ -13,7 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from prometheus_client.core import GaugeMetricFamily
 
 from wavetrim.service.api.calls import Call, CallRoute
-from wavetrim.service.api.problem_kinds import DATABASE_AWAY
+from wavetrim.service.api.problems import DATABASE_AWAY
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
