@@ -68,7 +68,7 @@ class ForegroundServer(uvicorn.Server):
         super().__init__(config)
         parts.descriptors.count_connections = lambda: len(self.server_state.connections)
         count = parts.metrics.record_wire_refusal
-        self._limits = WireLimits(descriptors=parts.descriptors, count=count)
+        self._limits = WireLimits(parts.descriptors, count)
         self._app = app
         self._parts = parts
         self._listeners = listeners

@@ -157,7 +157,6 @@ class Upload:
         self._on_disk = on_disk
         database, owner = call.parts.database, call.tenant.name
         self._key = None if key is None else UploadKey(key, owner, database)
-        self._left_bytes = 0
 
     async def receive(self) -> tuple[Matrix, bool]:
         """Store the matrix, unless an earlier upload with the same key has done so.
@@ -179,14 +178,13 @@ class Upload:
             header.file_bytes,
             lambda: f".npy header ({header}); one file here, two for POST /v1/matmul",
         )
-        self._left_bytes = header.data_bytes
         if self._key is None:
             return await self._keep(header, None), True
         # The matrix's description, independent of how its header is written.
         about = (*header.shape, header.dtype, header.fortran_order, self._on_disk)
         digest = self._body.hash_rest(repr(about).encode())
         if await run_to_end(self._key.find) is not None:
-            await self._pass_over()
+            await self._pass_over(header.data_bytes)
         else:
             with suppress(AlreadyUploaded):
                 return await self._keep(header, digest), True
@@ -195,11 +193,11 @@ class Upload:
             raise RetryLater("the matrix under this Idempotency-Key was just deleted", 1)
         return await run_to_end(self._parts.matrices.get, first), False
 
-    async def _pass_over(self) -> None:
+    async def _pass_over(self, count: int) -> None:
         """Read the elements to compare them, without storing them: that needs no room."""
-        buffer = memoryview(bytearray(min(self._left_bytes, _READ_BYTES)))
-        while self._left_bytes:
-            await self._fill(buffer[: self._left_bytes])
+        buffer = memoryview(bytearray(min(count, _READ_BYTES)))
+        for begin in range(0, count, _READ_BYTES):
+            await self._body.read_into(buffer[: count - begin])
         await self._body.finish()
 
     async def _keep(self, header: NpyHeader, digest: "hashlib._Hash | None") -> Matrix:
@@ -217,7 +215,7 @@ class Upload:
             return await self._write(described, digest)
 
     async def _write(self, described: Matrix, digest: "hashlib._Hash | None") -> Matrix:
-        draft = await self._parts.matrices.drafts.receive(described, self._fill)
+        draft = await self._parts.matrices.drafts.receive(described, self._body.read_into)
         settle: Change[None] | None = None
         stored_digest = None
         try:
@@ -232,10 +230,6 @@ class Upload:
             await draft.discard()  # nothing is left once the caller is refused
             raise
         return await draft.publish(stored_digest, settle=settle)
-
-    async def _fill(self, view: memoryview) -> None:
-        self._left_bytes -= len(view)
-        await self._body.read_into(view, behind_bytes=self._left_bytes)
 
 
 def _hash(view: memoryview) -> str:

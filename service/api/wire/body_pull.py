@@ -1,8 +1,6 @@
 """Receives a body's bytes from the socket into memory of the route."""
 
 import asyncio
-import contextlib
-import socket
 from typing import TYPE_CHECKING, Final
 
 from starlette.requests import ClientDisconnect
@@ -15,9 +13,6 @@ if TYPE_CHECKING:
 
 PIECE_BYTES: Final = 2**20
 """The most bytes of one read; chosen, so that other connections have their turn."""
-
-PACKET_BYTES: Final = 2**16
-"""More than a packet holds, even on the loopback device."""
 
 IDLE_SECONDS: Final = 60.0
 """How long the sender of a body may be silent or too slow, and the reader of an answer; chosen."""
@@ -55,9 +50,6 @@ class BodyPull(asyncio.BufferedProtocol):
         self._reading = False
         self._done: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        found = transport.get_extra_info("socket")
-        has_option = hasattr(socket, "TCP_QUICKACK") and found and found.family != socket.AF_UNIX
-        self._tcp = found if has_option else None
 
     async def fill(self, view: memoryview, idle_seconds: float) -> int:
         """Receives until the view is full or the body ends.
@@ -85,7 +77,7 @@ class BodyPull(asyncio.BufferedProtocol):
         self._heard_at = self._window_at = loop.time()
         self._window_bytes = 0
         self._timer = loop.call_later(idle_seconds, self._check_pace, idle_seconds)
-        self._acknowledge()
+        self._exchange.acknowledge()
         self._read(True)
         try:
             await self._done
@@ -113,7 +105,7 @@ class BodyPull(asyncio.BufferedProtocol):
         self._exchange.left_bytes -= nbytes
         self._heard_at = asyncio.get_running_loop().time()
         if self._filled < len(self._view):
-            self._acknowledge()
+            self._exchange.acknowledge()
             return
         if self._exchange.left_bytes:
             self._read(False)
@@ -147,17 +139,6 @@ class BodyPull(asyncio.BufferedProtocol):
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
-
-    def _acknowledge(self) -> None:
-        """Have received bytes acknowledged at once when only the last packet is missing.
-
-        A client without TCP_NODELAY holds back that packet, as it is short, until all earlier ones
-        are acknowledged. The system would delay the acknowledgement by 40 ms, to send it with data.
-        """
-        if self._tcp is not None and self._exchange.left_bytes < PACKET_BYTES:
-            # A connection may be lost, its descriptor closed, before this protocol is told.
-            with contextlib.suppress(OSError, ValueError):
-                self._tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
     def _check_pace(self, idle_seconds: float) -> None:
         loop = asyncio.get_running_loop()

@@ -19,7 +19,7 @@ from wavetrim.service.api.checks import check_head, check_size, take_authority
 from wavetrim.service.api.wire.body_pull import BodyPull
 from wavetrim.service.api.wire.exchange import CONTINUE, EXCHANGE, Exchange
 from wavetrim.service.api.wire.lingering import LOST, Lingering
-from wavetrim.service.api.wire.refusal import WireLimits, refuse
+from wavetrim.service.api.wire.refusal import HEAD_SECONDS, WireLimits, refuse
 from wavetrim.service.errors import (
     Crowded,
     FieldProblem,
@@ -45,7 +45,7 @@ class WireProtocol(HttpToolsProtocol):
     Attributes:
         limits: The limits of the server's connections.
         lost: True when the connection is gone.
-        refusing: Whether further bytes are thrown away, as a request was refused.
+        refusing: Whether further bytes are no requests, as one was refused.
         in_head: Whether a head is being read.
         head_due: When it must have come; None while none is awaited.
     """
@@ -56,7 +56,8 @@ class WireProtocol(HttpToolsProtocol):
         self.lost = self.refusing = False
         self._read = self._rest = b""  # the bytes that are parsed, and those left after them
         self._exchange: Exchange | None = None
-        self._lingering = self._half_closed = self._begins_body = False
+        self._lingering: Lingering | None = None
+        self._half_closed = self._begins_body = False
         self._refusal: FieldProblem | None = None
         self._uncounted_bytes = 0  # since the last end of a head or of a body's part
         self.in_head = True
@@ -72,10 +73,9 @@ class WireProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         # An upper limit of 0 would never be met under TLS.
         transport.set_write_buffer_limits(high=1, low=0)
-        self.head_due = self.loop.time() + self.limits.head_seconds
-        self._head_timer = self.loop.call_later(self.limits.head_seconds, self._check_late)
-        if (descriptors := self.limits.descriptors) is None:
-            return
+        self.head_due = self.loop.time() + HEAD_SECONDS
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._check_late)
+        descriptors = self.limits.descriptors
         count, most = len(self.connections) + descriptors.missing, descriptors.connections
         if count > most:
             error = Crowded("connections", count, f"at most {most} (max_connections)")
@@ -89,14 +89,18 @@ class WireProtocol(HttpToolsProtocol):
         for timer in (self._head_timer, self._probe_timer):
             if timer is not None:
                 timer.cancel()
+        if self._lingering is not None:
+            self._lingering.stop()
         self.transport = self.flow._transport = LOST
 
     def data_received(self, data: bytes) -> None:
-        """Takes bytes, unless a head was refused."""
+        """Takes bytes; after the last answer they are thrown away."""
+        if self._lingering is not None:
+            self._lingering.throw_away(len(data))
         if self.refusing:
             return
         if self.timeout_keep_alive_task is not None:
-            self.head_due = self.loop.time() + self.limits.head_seconds
+            self.head_due = self.loop.time() + HEAD_SECONDS
         self._uncounted_bytes += len(data)
         self._rest = data
         while self._rest and not self.refusing:
@@ -121,7 +125,7 @@ class WireProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Ends the connection, now or after the answer that is being sent."""
-        if self._lingering:
+        if self._lingering is not None:
             return
         if self._exchange is not None:
             self._exchange.forbid_keep_alive()
@@ -200,7 +204,7 @@ class WireProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Ends an answer: the next request follows, or a wait for one, or the end."""
-        if self._lingering:
+        if self._lingering is not None:
             self.server_state.total_requests += 1
             return
         super().on_response_complete()
@@ -229,10 +233,11 @@ class WireProtocol(HttpToolsProtocol):
         Args:
             left_bytes: Bytes of the request's body that are still to come; None if not known.
         """
-        self._lingering = True
+        self.refusing = True
         self._unset_keepalive_if_required()
-        self.transport.pause_reading()
-        Lingering(self, self.transport, left_bytes).start()
+        self._lingering = Lingering(self.transport, left_bytes)
+        self.transport.set_protocol(self)
+        self.transport.resume_reading()
 
     def _make_parser(self, told: object) -> None:
         self.parser = httptools.HttpRequestParser(told)
@@ -252,12 +257,11 @@ class WireProtocol(HttpToolsProtocol):
         """Refuses a head that takes too long; closes a connection that has sent nothing."""
         now, due = self.loop.time(), self.head_due
         if due is None or due > now:
-            next_look = now + self.limits.head_seconds if due is None else due
+            next_look = now + HEAD_SECONDS if due is None else due
             self._head_timer = self.loop.call_at(next_look, self._check_late)
         elif self._uncounted_bytes:
-            seconds = f"{self.limits.head_seconds:g} s"
-            value = f"{self._uncounted_bytes} bytes after {seconds}"
-            limit = f"complete within {seconds} of its first byte"
+            value = f"{self._uncounted_bytes} bytes after {HEAD_SECONDS:g} s"
+            limit = f"complete within {HEAD_SECONDS:g} s of its first byte"
             refuse(self, UploadStalled("request line and headers", value, limit))
         else:
             self.transport.abort()  # under TLS, close() would wait for the client to close, too

@@ -1,4 +1,4 @@
-"""The end of a connection: what reads its last bytes, and what stands for its transport then."""
+"""The end of a connection: its last bytes, and what stands for its transport then."""
 
 import asyncio
 from contextlib import suppress
@@ -14,9 +14,6 @@ answer; chosen."""
 QUIET_SECONDS: Final = 0.05
 """How long nothing may come after the body until the connection ends; chosen. Requests may follow
 it in a pipeline, and would reset the connection."""
-
-_SCRATCH: Final = bytearray(2**16)
-"""Where all connections read bytes that are thrown away."""
 
 
 class LostTransport(asyncio.Transport):
@@ -34,48 +31,30 @@ class LostTransport(asyncio.Transport):
         """0: nothing will be sent."""
         return 0
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """The default: nothing is known of the connection."""
-        del name
-        return default
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Drops the bytes."""
-
-    def close(self) -> None:
+    def _ignore(self, *_args: Any) -> None:
         """Does nothing."""
 
-    def abort(self) -> None:
-        """Does nothing."""
-
-    def pause_reading(self) -> None:
-        """Does nothing."""
-
-    def resume_reading(self) -> None:
-        """Does nothing."""
+    write = close = abort = pause_reading = resume_reading = _ignore  # type: ignore[assignment]
 
 
 LOST = LostTransport()
 """The one stand-in of all lost connections."""
 
 
-class Lingering(asyncio.BufferedProtocol):
-    """The transport's protocol after an answer to a request whose body had not ended.
+class Lingering:
+    """Ends a connection after an answer to a request whose body had not ended.
 
     A socket that is closed with unread bytes resets the connection, and the reset can overtake the
-    answer (RFC 9112, section 9.6). So further bytes are read and thrown away for a while.
+    answer (RFC 9112, section 9.6). So further bytes are read and thrown away for a while. If
+    possible, the client is told that nothing follows the answer.
 
     Args:
-        http: The connection's protocol.
-        transport: The connection's transport, paused.
+        transport: The connection's transport.
         left_bytes: Bytes of the body that are still to come, after which it need not wait for
             long; None if not known.
     """
 
-    def __init__(
-        self, http: asyncio.Protocol, transport: asyncio.Transport, left_bytes: int | None
-    ) -> None:
-        self._http = http
+    def __init__(self, transport: asyncio.Transport, left_bytes: int | None) -> None:
         self._transport = transport
         self._body_bytes = LINGER_BYTES if left_bytes is None else left_bytes
         self._read_bytes = 0
@@ -84,23 +63,13 @@ class Lingering(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._until = self._loop.time() + LINGER_SECONDS
         self._timer = self._loop.call_at(self._until, self._end)
-
-    def start(self) -> None:
-        """Takes the transport; if possible, tells the client that nothing follows the answer."""
-        self._transport.set_protocol(self)
-        if self._transport.can_write_eof():
+        if transport.can_write_eof():
             with suppress(OSError):  # the client is gone already
-                self._transport.write_eof()
-        self._transport.resume_reading()
+                transport.write_eof()
 
-    def get_buffer(self, sizehint: int) -> bytearray:
-        """Where the next bytes are thrown away."""
-        del sizehint
-        return _SCRATCH
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """Counts bytes that were thrown away."""
-        self._read_bytes += nbytes
+    def throw_away(self, count: int) -> None:
+        """Counts bytes that have come."""
+        self._read_bytes += count
         if self._read_bytes >= LINGER_BYTES:
             self._transport.pause_reading()
             self._end()
@@ -108,22 +77,10 @@ class Lingering(asyncio.BufferedProtocol):
             self._timer.cancel()
             self._timer = self._loop.call_at(min(now + QUIET_SECONDS, self._until), self._end)
 
-    def eof_received(self) -> None:
-        """Lets the transport close: the client has seen the answer, or does not want it."""
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Tells the connection's protocol."""
+    def stop(self) -> None:
+        """The connection is lost."""
         self._timer.cancel()
         self._transport = LOST
-        self._http.connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """The transport's write buffer is full."""
-        self._http.pause_writing()
-
-    def resume_writing(self) -> None:
-        """The transport's write buffer is empty."""
-        self._http.resume_writing()
 
     def _end(self) -> None:
         self._timer.cancel()

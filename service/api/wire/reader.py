@@ -40,8 +40,9 @@ _parse = lru_cache(maxsize=1024)(parse_header)
 class BodyReader:
     """Reads a body into memory of the caller, and hashes it if a digest was sent.
 
-    The bytes of a body of known length go straight from the socket into that memory; those of one
-    in chunks are copied there as ASGI delivers them. A compressed body is inflated.
+    The bytes of a long body of known length go straight from the socket into that memory; those of
+    a short one, or of one in chunks, are copied there as ASGI delivers them. A compressed body is
+    inflated.
 
     Args:
         request: The request; nothing of its body has been received.
@@ -73,11 +74,12 @@ class BodyReader:
         coding = check_content(headers, media_types)
         is_plain = coding == "identity"
         exchange: Exchange | None = request.scope.get(EXCHANGE) if is_plain else None
+        self._exchange = exchange
         self.length_bytes = None if exchange is None else exchange.length_bytes
         if most_bytes is not None:
             why = f" (max_matrix_bytes each, with a {head})"
             check_length(self.length_bytes, most_bytes, field="Content-Length", why=why)
-        self._pulled = None if self.length_bytes is None else exchange
+        self._pulled = exchange if (self.length_bytes or 0) > SMALL_BODY_BYTES else None
         self.received_bytes = 0
         self._receive_message = request.receive
         self._head = head
@@ -86,6 +88,7 @@ class BodyReader:
         self._window_seconds, self._window_bytes = 0.0, 0
         self._rest = memoryview(b"")
         self._ended = False
+        self._expected_bytes: int | None = None
         digests = headers.getlist("content-digest")
         self._expected = parse_digest(", ".join(digests)) if digests else None
         self._hash = hashlib.sha256() if self._expected is not None else None
@@ -126,27 +129,26 @@ class BodyReader:
             self._update(prefix[: header.offset_bytes])
         return header
 
-    async def read_into(self, view: memoryview, *, behind_bytes: int = 0) -> None:
+    async def read_into(self, view: memoryview) -> None:
         """Reads the next bytes into the caller's memory, until it is full.
 
         However the call ends, the view is neither written nor read afterwards.
 
         Args:
             view: Where the bytes go: one dimension of bytes.
-            behind_bytes: How many bytes the body must have after these, for refusals.
 
         Raises:
             BodyLengthWrong: The body ends too early.
             UploadStalled, ClientDisconnect: As `read_rest`.
         """
         if not self._hashes:
-            await self._fill(view, behind_bytes)
+            await self._fill(view)
             return
         hashing: Awaitable[None] | None = None
         try:
             for begin in range(0, len(view), _HASH_BYTES):
                 piece = view[begin : begin + _HASH_BYTES]
-                await self._fill(piece, behind_bytes + len(view) - begin - len(piece))
+                await self._fill(piece)
                 if hashing is not None:
                     await hashing
                 hashing = self._begin_hashing(piece)
@@ -178,11 +180,12 @@ class BodyReader:
         return content
 
     def expect_length(self, expected_bytes: int, say_why: Callable[[], str]) -> None:
-        """Compares the body's length, if it is known, with what its head says.
+        """Compares the body's length with what its head says, now or when its end has come.
 
         Raises:
             BodyLengthWrong: They differ.
         """
+        self._expected_bytes = expected_bytes
         if self.length_bytes is not None and self.length_bytes != expected_bytes:
             limit = f"{expected_bytes} bytes, by its {say_why()}"
             raise BodyLengthWrong("body", f"{self.length_bytes} bytes", limit)
@@ -211,7 +214,7 @@ class BodyReader:
         """How many bytes of content have come: of a compressed body, inflated."""
         return self.received_bytes if self._inflater is None else self._inflater.inflated_bytes
 
-    async def _fill(self, view: memoryview, behind_bytes: int) -> None:
+    async def _fill(self, view: memoryview) -> None:
         filled = 0
         while filled < len(view):
             if self._pulled is not None and not self._rest:
@@ -222,7 +225,7 @@ class BodyReader:
                 view[filled : filled + count] = chunk[:count]
                 self._rest = chunk[count:]
             if not count:
-                needed = self._given_bytes + len(view) - filled + behind_bytes
+                needed = self._expected_bytes or self._given_bytes + len(view) - filled
                 limit = f"at least {needed} bytes, by its {self._head}"
                 raise BodyLengthWrong("body", f"{self._given_bytes} bytes", limit)
             filled += count
@@ -254,6 +257,8 @@ class BodyReader:
         clock, idle_seconds = asyncio.get_running_loop().time, self.idle_seconds
         while not self._ended:
             asked_at = clock()
+            if self._exchange is not None:
+                self._exchange.acknowledge()
             try:
                 async with asyncio.timeout(idle_seconds):
                     message = await self._receive_message()

@@ -29,20 +29,12 @@ class WireLimits:
     """Limits of a server's connections; counts their refusals, and logs some of them.
 
     Args:
-        descriptors: How many connections there may be; None for any number.
-        head_seconds: How long a head may take.
+        descriptors: How many connections there may be.
         count: Called with the status of each refusal, or `CLOSED`.
     """
 
-    def __init__(
-        self,
-        *,
-        descriptors: Descriptors | None = None,
-        head_seconds: float = HEAD_SECONDS,
-        count: Callable[[str], None] = lambda _status: None,
-    ) -> None:
+    def __init__(self, descriptors: Descriptors, count: Callable[[str], None]) -> None:
         self.descriptors = descriptors
-        self.head_seconds = head_seconds
         self._count = count
         self._next_line_at = 0.0
         self._untold = 0

@@ -1,100 +1,69 @@
-"""Servers of `tests.service.api.wire.wire_app` in processes of their own, and sockets to them."""
+"""Services on one kind of socket each, and requests to them byte by byte."""
 
 import asyncio
 import contextlib
-import json
-import os
-import signal
-import socket
 import ssl
-import time
 from http.client import HTTPResponse
 
+import numpy as np
+
 from tests.certificates import make_certificate
-from tests.environment import ROOT
-from tests.preloaded import ForkedProcess
-from tests.processes import wait_until
+from tests.fuzz.answers import split_answers
+from tests.server import RunningServer, encode_npy
 
+MIB = 2**20
 WAYS = ("tcp", "tls", "unix")
+PATIENCE_SECONDS = 2.0
+"""How long a head may take, and the sender of a body be silent."""
+
+ONE = encode_npy(np.ones((1, 1), np.uint8))
 
 
-class WireServer:
-    """A running server.
-
-    Args:
-        folder: For its log, certificate and socket.
-        way: "tcp", "tls" or "unix".
-    """
+class WireServer(RunningServer):
+    """A service on one kind of socket, with little patience and poisoned memory."""
 
     def __init__(self, folder, way):
-        self.way = way
-        self.log = folder / "server.log"
-        where: list[object] = []
+        settings = {}
         if way == "tls":
-            where = [*make_certificate(folder)]
+            settings["tls_certificate"], settings["tls_key"] = make_certificate(folder)
         elif way == "unix":
-            where = [folder / "socket"]
-        read, written = os.pipe()
-        with self.log.open("wb") as log:
-            self.process = ForkedProcess(
-                "tests.service.api.wire.wire_app", [way, *map(str, where)],
-                folder=ROOT, environment=os.environ, output=written, errors=log.fileno(),
-            )  # fmt: skip
-        os.close(written)
-        with os.fdopen(read) as output:
-            self.address = output.readline().strip()
-        assert self.address, self.read_log()
+            settings["unix_socket"] = folder / "socket"
+        super().__init__(
+            folder / "data", arena_poison=True, head_seconds=PATIENCE_SECONDS,
+            upload_idle_seconds=PATIENCE_SECONDS, **settings,
+        )  # fmt: skip
+        self.way = way
 
-    def read_log(self):
-        """What it has logged so far."""
-        return self.log.read_text()
+    def connect(self, way="", **options):
+        """A connection of its kind."""
+        return super().connect(way or ("unix" if self.way == "unix" else "tcp"), **options)
 
-    def connect(self, *, receive_buffer=None):
-        """A connection; the caller closes it."""
-        family = socket.AF_UNIX if self.way == "unix" else socket.AF_INET
-        connection = socket.socket(family)
-        connection.settimeout(30)
-        if receive_buffer is not None:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    def ask(self, content, count, *, half_closes=False, ends=True):
+        """Sends bytes, and perhaps the end; the answers, after which the connection ends or not."""
+        return asyncio.run(self._ask(content, count, half_closes=half_closes, ends=ends))
+
+    async def _ask(self, content, count, *, half_closes, ends):
         if self.way == "unix":
-            connection.connect(self.address)
+            reader, writer = await asyncio.open_unix_connection(self.unix_socket)
         else:
-            connection.connect(("127.0.0.1", int(self.address)))
-        return make_context().wrap_socket(connection) if self.way == "tls" else connection
-
-    async def open(self):
-        """A connection as streams, which read while they write."""
-        if self.way == "unix":
-            return await asyncio.open_unix_connection(self.address)
-        context = make_context() if self.way == "tls" else None
-        return await asyncio.open_connection("127.0.0.1", int(self.address), ssl=context)
-
-    def ask(self, path, body=b"", *, method="POST"):
-        """One request over a connection of its own."""
-        with self.connect() as connection:
-            connection.sendall(make_head(path, len(body), method=method) + body)
-            return read_answer(connection)
-
-    def list_events(self):
-        """What the application has seen since the last call."""
-        events: list[str] = json.loads(self.ask("/list-events", method="GET")[1])
-        return events
-
-    def wait_event(self, wanted, seconds=20):
-        """Waits until the application has seen something."""
-        wait_until(lambda: wanted in self.list_events(), seconds)
-
-    def stop(self, seconds=30):
-        """Ends it by SIGTERM; returns how long that took."""
-        began = time.monotonic()
-        with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(seconds)
-        finally:
-            self.process.kill()
-            self.process.wait()
-        return time.monotonic() - began
+            context = make_context() if self.way == "tls" else None
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=context)
+        writer.write(content)
+        if half_closes:
+            writer.write_eof()
+        received, answers = b"", []
+        # Under TLS a connection cannot end in one direction: it is not waited for.
+        while len(answers) < count or (ends and self.way != "tls"):
+            chunk = await reader.read(MIB)
+            if not chunk:
+                break
+            received += chunk
+            answers, rest = split_answers(received, lambda _request: False)
+        writer.close()
+        with contextlib.suppress(OSError):  # the service has broken it off
+            await writer.wait_closed()
+        assert (len(answers), rest) == (count, b"")
+        return answers
 
 
 def make_head(path, count, *lines, method="POST", content_type="application/x-npy"):
@@ -103,6 +72,12 @@ def make_head(path, count, *lines, method="POST", content_type="application/x-np
     if count is not None:
         fields.append(f"Content-Length: {count}")
     return "\r\n".join([f"{method} {path} HTTP/1.1", *fields, "", ""]).encode()
+
+
+def make_echo(content):
+    """The body of a product whose elements are this content, and its answer's body."""
+    file = encode_npy(np.frombuffer(content, np.uint8).reshape(-1, 1))
+    return file + ONE, file
 
 
 def read_answer(connection, *, method="POST"):
@@ -122,10 +97,7 @@ def make_context():
 @contextlib.contextmanager
 def serve_wire(folder, way):
     """A server for a block, whose log has no traceback at its end."""
-    server = WireServer(folder, way)
-    try:
+    with WireServer(folder, way) as server:
         yield server
         log = server.read_log()
         assert not {"Traceback", "Fatal"} & set(log.split()), log
-    finally:
-        server.stop()
