@@ -56,7 +56,8 @@ def read_elements(field: str, data: object, shape: tuple[int, ...], dtype: str) 
     if found.size != prod(shape) or found.shape not in (shape, (found.size,)):
         raise FieldProblem(field, f"shape {found.shape}", f"{shape}, or flat")
     if integral:
-        limits, least, most = np.iinfo(dtype), found.min(), found.max()
+        limits = np.iinfo(dtype)
+        least, most = found.min(initial=0), found.max(initial=0)
         if least < limits.min or most > limits.max:
             odd = least if least < limits.min else most
             raise FieldProblem(

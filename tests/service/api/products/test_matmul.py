@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.matrices import assert_product, make_matrix
+from tests.matrices import assert_product
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, decode_npy, encode_npy, make_server_fixture
 from tests.service.api.wire.wire_server import make_head
@@ -38,35 +38,6 @@ def check_nothing_left(server):
     assert server.client.get("/v1/jobs").json()["jobs"] == [], "no row is made"
 
 
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (33, 64, 31), (7, 257, 5), (301, 300, 200)])
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
-def test_the_product_is_numpys(server, m, k, n, dtype):
-    a, b = make_array(m, k, dtype, 1), make_array(k, n, dtype, 2)
-    response = multiply(server, a, b)
-    assert response.status_code == 200, response.text
-    product = decode_npy(response.content)
-    assert product.dtype == a.dtype
-    # Small whole numbers: every order of summation gives the exact product.
-    np.testing.assert_array_equal(product, a @ b)
-    assert response.headers["content-type"] == "application/x-npy"
-    assert response.headers["wavetrim-f"] == response.headers["wavetrim-f-actual"] == str(m)
-    check_nothing_left(server)
-
-
-def test_both_orders_and_alpha(server):
-    a, b = make_array(20, 30, seed=1), make_array(30, 10, seed=2)
-    response = multiply(server, np.asfortranarray(a), np.asfortranarray(b), alpha=0.5)
-    np.testing.assert_array_equal(decode_npy(response.content), 0.5 * (a @ b))
-
-
-@pytest.mark.parametrize("size", [20, 200])
-def test_beta_adds_the_third_matrix(server, size):
-    a, b, c = (make_array(size, size, "float32", seed) for seed in (1, 2, 3))
-    response = multiply(server, a, b, c, alpha=2, beta=-0.5, verify=True)
-    assert response.status_code == 200, response.text
-    np.testing.assert_array_equal(decode_npy(response.content), 2 * (a @ b) - 0.5 * c)
-
-
 @pytest.mark.parametrize("size", [20, 200])
 def test_the_result_has_the_type_that_is_asked_for(server, size):
     a, b = make_array(size, size, "float32", 1), make_array(size, size, "int16", 2)
@@ -91,15 +62,6 @@ def test_halves_become_what_is_asked_for(server, dtype, wanted):
     a, b = make_array(3, 2, dtype, 1), make_array(2, 4, dtype, 2)
     product = decode_npy(multiply(server, a, b, dtype=wanted).content)
     np.testing.assert_array_equal(product.view(wanted), (a.astype(float) @ b).astype(wanted))
-
-
-@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-@pytest.mark.parametrize("size", [20, 200])
-def test_complex_matrices_are_multiplied(server, size, dtype):
-    a, b, c = (make_matrix(size, size, dtype, seed) for seed in (1, 2, 3))
-    response = multiply(server, a, np.asfortranarray(b), c, alpha=2, beta=-0.5, verify=True)
-    assert response.status_code == 200, response.text
-    assert_product(decode_npy(response.content), a, b, c, alpha=2, beta=-0.5)
 
 
 def test_a_missing_matrix_is_called_by_its_place(server):
@@ -199,19 +161,6 @@ def test_a_digest_covers_both_files(server):
     assert multiply(server, a, b, headers=good).status_code == 200
     assert multiply(server, b.T, a.T, headers=good).status_code == 400
     check_nothing_left(server)
-
-
-def test_a_caller_who_leaves_cancels_the_job(server):
-    # int64 has no fast product: this one takes seconds.
-    content = 2 * encode_npy(np.ones((2200, 2200), np.int64))
-    finished = 'wavetrim_jobs_finished_total{state="cancelled"}'
-    before = server.read_metric(finished)
-    with send_product(server, content):
-        wait_until(lambda: server.read_metric('wavetrim_products{state="running"}') == 1)
-    wait_until(lambda: server.read_metric(finished) == before + 1)
-    wait_until(lambda: server.read_arena("used_bytes") == 0)
-    check_nothing_left(server)
-    assert multiply(server, make_array(3, 4), make_array(4, 5)).status_code == 200
 
 
 @pytest.mark.parametrize("which", ["server", "without_arena"])

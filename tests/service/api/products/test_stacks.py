@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.matrices import assert_product, make_matrix
+from tests.matrices import make_matrix
 from tests.server import NPY, RunningServer, decode_npy, encode_npy, make_server_fixture
-from wavetrim.scheduler.problem import ITEM_BYTES
 
 MIB = 2**20
 
@@ -45,96 +44,6 @@ def run_job(server, *arrays, **options):
     job = server.wait_job(posted.json()["id"])
     assert job["state"] == "succeeded", job
     return job, server.download(f"/v1/matrices/{job['result']}/data")
-
-
-SHAPES = [
-    [(4, 2, 3), (4, 3, 5)],
-    [(4, 2, 3), (3, 5)],
-    [(2, 3), (4, 3, 5)],
-    [(1, 2, 3), (4, 3, 5)],
-    [(4, 2, 3), (1, 3, 5)],
-    [(1, 2, 3), (1, 3, 5)],
-    [(1, 2, 3), (3, 5)],
-    [(4, 2, 3), (3, 5), (4, 2, 5)],
-    [(4, 2, 3), (3, 5), (2, 5)],
-    [(4, 2, 3), (4, 3, 5), (1, 2, 5)],
-    [(2, 3), (3, 5), (4, 2, 5)],
-    [(7, 1, 1), (7, 1, 1)],
-    [(3, 257, 31), (3, 31, 129), (3, 257, 129)],
-    [(2, 301, 200), (2, 200, 190)],
-    [(700, 33, 17), (700, 17, 9)],
-]
-
-
-@pytest.mark.parametrize("verify", [False, True])
-@pytest.mark.parametrize("shapes", SHAPES, ids=str)
-def test_stacks_are_multiplied_as_numpy_does(server, shapes, verify):
-    arrays = [draw(shape, seed) for seed, shape in enumerate(shapes)]
-    beta = 0.5 * (len(arrays) > 2)
-    answer = multiply(server, *arrays, alpha=2, beta=beta, verify=verify)
-    assert answer.status_code == 200, answer.text
-    found = decode_npy(answer.content)
-    expected = 2 * (arrays[0] @ arrays[1]) + (beta * arrays[2] if beta else 0)
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("dtype", ITEM_BYTES)
-@pytest.mark.parametrize("shapes", [[(5, 7, 3), (5, 3, 4), (7, 4)], [(3, 9, 8), (8, 7), (3, 9, 7)]])
-def test_the_products_are_those_of_every_element_type(server, shapes, dtype):
-    a, b, c = (draw(shape, seed, dtype) for seed, shape in enumerate(shapes))
-    found = decode_npy(multiply(server, a, b, c, alpha=2, beta=3, verify=True).content).view(dtype)
-    b, c = (np.broadcast_to(one, (len(a), *one.shape[-2:])) for one in (b, c))
-    for product, *matrices in zip(found, a, b, c, strict=True):
-        assert_product(product, *matrices, alpha=2, beta=3)
-
-
-def test_the_result_has_the_type_that_is_asked_for(server):
-    a, b = draw((3, 5, 4), 1, "int16"), draw((3, 4, 2), 2, "float32")
-    found = decode_npy(multiply(server, a, b, dtype="float64").content)
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, a.astype(np.float64) @ b, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "shapes",
-    [
-        [(0, 2, 3), (0, 3, 4)],
-        [(0, 2, 3), (3, 4)],
-        [(2, 3), (0, 3, 4)],
-        [(0, 2, 3), (1, 3, 4)],
-        [(5, 0, 3), (5, 3, 4)],
-        [(5, 2, 3), (5, 3, 0)],
-        [(5, 2, 0), (5, 0, 4)],
-        [(5, 2, 0), (0, 4)],
-        [(5, 2, 0), (5, 0, 4), (2, 4)],
-    ],
-    ids=str,
-)
-def test_empty_stacks_have_numpys_shapes(server, shapes):
-    arrays = [draw(shape, seed) if np.prod(shape) else np.zeros(shape) for seed, shape in
-              enumerate(shapes)]  # fmt: skip
-    beta = 2.0 * (len(arrays) > 2)
-    expected = arrays[0] @ arrays[1] + (beta * arrays[2] if beta else 0)
-    for query in ({}, {"verify": True}):
-        answer = multiply(server, *arrays, beta=beta, **query)
-        assert answer.status_code == 200, answer.text
-        np.testing.assert_array_equal(decode_npy(answer.content), expected)
-    _, found = run_job(server, *arrays, beta=beta)
-    np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize("names", [("A",), ("B",), ("A", "B", "C")])
-@pytest.mark.parametrize("verify", [False, True])
-def test_files_in_fortran_order_are_read_as_numpy_does(server, names, verify):
-    arrays = dict(zip("ABC", (draw(s, i) for i, s in enumerate(SHAPES[-3])), strict=True))
-    sent = [np.asfortranarray(one) if name in names else one for name, one in arrays.items()]
-    answer = multiply(server, *sent, beta=-1, verify=verify)
-    assert answer.status_code == 200, answer.text
-    a, b, c = arrays.values()
-    np.testing.assert_allclose(decode_npy(answer.content), a @ b - c, rtol=0, atol=1e-10)
-    _, found = run_job(server, *sent, beta=-1, verify=verify)
-    np.testing.assert_allclose(found, a @ b - c, rtol=0, atol=1e-10)
 
 
 def test_a_given_f_is_that_of_each_product(server):

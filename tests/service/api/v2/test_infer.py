@@ -14,7 +14,7 @@ from tritonclient.http import InferenceServerClient, InferInput, InferRequestedO
 
 from tests.matrices import Array, assert_product, make_matrix
 from tests.server import RunningServer
-from wavetrim.service.api.v2.datatypes import DATATYPES, NAMES
+from wavetrim.service.api.v2.datatypes import NAMES
 
 INFER = "/v2/models/matmul/infer"
 
@@ -45,21 +45,6 @@ def draw_stack(shape: Sequence[int], seed: int, dtype: str = "float64") -> Array
     return np.ascontiguousarray(matrix).reshape(shape)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "binary"),
-    [(x, way) for x in DATATYPES.values() for way in (True, False) if way or x != "bfloat16"],
-)
-def test_the_product_is_numpys_for_every_element_type(
-    shared_server: RunningServer, dtype: str, binary: bool
-) -> None:
-    a, b, c = (make_matrix(*s, dtype, i) for i, s in enumerate([(5, 7), (7, 3), (5, 3)]))
-    found = infer(
-        make_client(shared_server), a, b, c, binary=binary, parameters={"alpha": 2, "beta": 3}
-    )
-    assert found.dtype == dtype
-    assert_product(found, a, b, c, alpha=2, beta=3)
-
-
 @pytest.mark.parametrize("coding", [None, "gzip", "deflate"])
 @pytest.mark.parametrize("size", [1, 300])
 def test_bodies_of_any_length_and_coding_are_received(
@@ -71,31 +56,6 @@ def test_bodies_of_any_length_and_coding_are_received(
         request_compression_algorithm=coding, response_compression_algorithm=coding,
     )  # fmt: skip
     assert_product(found, a, b)
-
-
-@pytest.mark.parametrize(
-    "shapes",
-    [
-        [(4, 2, 3), (4, 3, 5)],
-        [(4, 2, 3), (3, 5)],
-        [(2, 3), (4, 3, 5)],
-        [(4, 2, 3), (3, 5), (4, 2, 5)],
-        [(4, 2, 3), (3, 5), (2, 5)],
-        [(2, 3), (3, 5), (4, 2, 5)],
-        [(1, 2, 3), (3, 5)],
-        [(9, 90, 80), (9, 80, 70), (90, 70)],
-    ],
-    ids=str,
-)
-def test_stacks_of_matrices_are_multiplied_one_by_one(
-    shared_server: RunningServer, shapes: list[tuple[int, ...]]
-) -> None:
-    tensors = [draw_stack(shape, seed) for seed, shape in enumerate(shapes)]
-    beta = 0.5 * (len(tensors) > 2)
-    found = infer(make_client(shared_server), *tensors, parameters={"beta": beta, "verify": True})
-    expected = tensors[0] @ tensors[1] + (beta * tensors[2] if beta else 0)
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 def test_an_answer_names_request_and_model_and_without_a_wish_it_is_json(
