@@ -128,13 +128,7 @@ METHODS: Final = ("DELETE", "GET", "HEAD", "PATCH", "POST")
 
 _JSON_MALFORMED: Final = ProblemKind(400, "json-malformed", "Malformed JSON")
 _INTERNAL: Final = ProblemKind(500, "internal", "Internal error")
-_HTTP_TITLES: Final = {
-    400: "Bad request",
-    404: "No such resource",
-    405: "Method not allowed",
-    413: "Body too large",
-    415: "Media type not taken",
-}
+_HTTP_TITLES: Final = {404: "No such resource", 405: "Method not allowed"}
 
 
 def describe_error(error: Exception) -> Response:

@@ -8,7 +8,7 @@ from benchmarks.settings import SETTING_GROUPS
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.scheduler.check.verify import Verification
 from wavetrim.service.api.problems import NOT_READY, PROBLEMS
-from wavetrim.service.api.v2.datatypes import MOST_JSON_ELEMENTS
+from wavetrim.service.api.v2.request import MOST_JSON_ELEMENTS
 from wavetrim.service.settings import Settings
 
 API, OPERATIONS, KERNELS = (

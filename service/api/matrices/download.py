@@ -17,12 +17,7 @@ from starlette.responses import Response
 
 from wavetrim.service.api.calls import Call
 from wavetrim.service.api.wire.content import format_digest
-from wavetrim.service.api.wire.sender import (
-    RawHeaders,
-    choose_media_type,
-    send_chunks,
-    send_views,
-)
+from wavetrim.service.api.wire.sender import choose_media_type, send_chunks, send_views
 from wavetrim.service.errors import ConditionFailed, RangeNotSatisfiable
 from wavetrim.service.storage.errors import MatrixDamaged, MatrixNotFound
 from wavetrim.service.storage.matrices.file_checks import FileChecks
@@ -53,13 +48,6 @@ class Download:
     status: int
     headers: dict[str, str]
     part: tuple[int, int] | None = None
-
-    @property
-    def raw_headers(self) -> RawHeaders:
-        """The headers in ASGI's form."""
-        return [
-            (name.lower().encode(), value.encode("latin-1")) for name, value in self.headers.items()
-        ]
 
 
 def choose_download(method: str, asked: Headers, matrix: Matrix) -> Download:
@@ -117,7 +105,7 @@ async def send_matrix(call: Call, matrix_id: str) -> None:
             await call.answer(Response(None, download.status, download.headers))
         elif hold is not None:
             view = hold.extent.view[slice(*download.part)]
-            status, headers = download.status, download.raw_headers
+            status, headers = download.status, Headers(download.headers).raw
             if await send_views(
                 call.scope, call.send, status=status, headers=headers, views=[view]
             ):
@@ -141,7 +129,7 @@ async def _send_file(call: Call, download: Download, matrix: Matrix) -> None:
         begin, end = download.part or (0, matrix.size_bytes)
         chunks = _read(file, begin, end, judge, call.parts.metrics)
         await send_chunks(
-            call.scope, call.send, status=download.status, headers=download.raw_headers,
+            call.scope, call.send, status=download.status, headers=Headers(download.headers).raw,
             chunks=chunks, total_bytes=end - begin,
         )  # fmt: skip
 

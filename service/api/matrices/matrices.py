@@ -221,7 +221,7 @@ class Upload:
         try:
             await self._body.finish()
             if self._body.digest is not None:  # of the stored file, whose header may be padded
-                stored_digest = await run_to_end(_hash, draft.view)
+                stored_digest = (await run_to_end(hashlib.sha256, draft.view)).hexdigest()
             if self._key is not None and digest is not None:
                 settle = partial(
                     self._key.add, matrix_id=described.id, digest_sha256=digest.hexdigest()
@@ -230,7 +230,3 @@ class Upload:
             await draft.discard()  # nothing is left once the caller is refused
             raise
         return await draft.publish(stored_digest, settle=settle)
-
-
-def _hash(view: memoryview) -> str:
-    return hashlib.sha256(view).hexdigest()

@@ -12,8 +12,8 @@ from starlette.requests import ClientDisconnect
 from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.problems import NOT_READY, write_problem
-from wavetrim.service.api.v2.datatypes import DATATYPES
 from wavetrim.service.api.v2.schemas import (
+    DATATYPES,
     MODEL_NAME,
     MODEL_VERSION,
     DurationFigures,

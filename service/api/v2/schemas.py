@@ -1,11 +1,32 @@
 """Schemas in the protocol's words: a request for products, its answer, the server and its model."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field
 
-from wavetrim.service.api.v2.datatypes import DATATYPES
+from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.option_fields import ProductOptions
+
+DATATYPES: Final[dict[str, str]] = {
+    "FP16": "float16",
+    "BF16": "bfloat16",
+    "FP32": "float32",
+    "FP64": "float64",
+    "INT8": "int8",
+    "INT16": "int16",
+    "INT32": "int32",
+    "INT64": "int64",
+    "UINT8": "uint8",
+    "UINT16": "uint16",
+    "UINT32": "uint32",
+    "UINT64": "uint64",
+}
+"""NumPy's names, by the protocol's: all element types except complex ones, which it lacks."""
+
+NAMES: Final[dict[str, str]] = {dtype: name for name, dtype in DATATYPES.items()}
+"""The protocol's names, by NumPy's."""
+
+assert set(NAMES) == {name for name in ITEM_BYTES if not name.startswith("complex")}
 
 MODEL_NAME = "matmul"
 MODEL_VERSION = "1"

@@ -12,7 +12,7 @@ import pytest
 from tests.matrices import assert_product, make_matrix
 from tests.server import NPY, decode_npy, encode_npy
 from tests.service.api.v2.test_infer import draw_stack, infer, make_client
-from wavetrim.service.api.v2.datatypes import DATATYPES
+from wavetrim.service.api.v2.schemas import DATATYPES
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from tests.matrices import assert_product
 from tests.server import NPY, decode_npy, encode_npy, make_server_fixture
 from tests.service.api.v2.test_infer import draw_stack, infer, make_client
 from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.service.api.v2.datatypes import NAMES
+from wavetrim.service.api.v2.schemas import NAMES
 
 server = make_server_fixture(arena_poison=True)
 

@@ -14,7 +14,7 @@ from tritonclient.http import InferenceServerClient, InferInput, InferRequestedO
 
 from tests.matrices import Array, assert_product, make_matrix
 from tests.server import RunningServer
-from wavetrim.service.api.v2.datatypes import NAMES
+from wavetrim.service.api.v2.schemas import NAMES
 
 INFER = "/v2/models/matmul/infer"
 
