@@ -52,18 +52,6 @@ def test_documents_are_taken_compressed(server, coding, path, document, status):
     assert answer.json().keys() == plain.json().keys()
 
 
-def test_what_follows_or_lacks_in_a_compressed_body_is_refused(server):
-    content = encode_npy(np.eye(50))
-    packed = gzip.compress(content)
-    cases = [(packed[:-3], 400), (packed + b"1", 400), (gzip.compress(content + b"1"), 400)]
-    cases += [(gzip.compress(content[:-1]), 400), (content, 415)]
-    cases.append((gzip.compress(content + bytes(2**26)), 400))
-    headers = {**NPY, "Content-Encoding": "gzip"}
-    for body, status in cases:
-        answer = server.client.post("/v1/matrices", content=body, headers=headers)
-        assert answer.status_code == status, answer.text
-
-
 def test_pages_of_the_origins_in_the_settings_may_call(server, start_server):
     origin = "https://lab.example"
     asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}

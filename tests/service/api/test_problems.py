@@ -5,31 +5,29 @@ import gzip
 import json
 import socket
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from fastapi import FastAPI
 
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy
+from tests.server import NPY, encode_npy
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.service import errors
 from wavetrim.service.api.jobs.jobs import MOST_LIST_BYTES
-from wavetrim.service.api.problems import MEDIA_TYPE, describe_error, to_wire
+from wavetrim.service.api.problems import MEDIA_TYPE, describe_error
 from wavetrim.service.app import create_app
 from wavetrim.service.jobs import errors as job_errors
 from wavetrim.service.storage import errors as storage_errors
 
 
-def read_problem(error: Exception) -> dict[str, Any]:
+def read_problem(error):
     document: dict[str, Any] = json.loads(bytes(describe_error(error).body))
     return document
 
 
-def check_problem(response: httpx.Response, status: int) -> dict[str, Any]:
+def check_problem(response, status):
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == MEDIA_TYPE
     document: dict[str, Any] = response.json()
@@ -40,13 +38,13 @@ def check_problem(response: httpx.Response, status: int) -> dict[str, Any]:
     return document
 
 
-def list_errors(root: type[Exception]) -> Iterator[type[Exception]]:
+def list_errors(root):
     yield root
     for child in root.__subclasses__():
         yield from list_errors(child)
 
 
-def test_every_refusal_of_a_field_is_a_client_error_with_field_value_and_limit() -> None:
+def test_every_refusal_of_a_field_is_a_client_error_with_field_value_and_limit():
     modules = (errors.__name__, job_errors.__name__, storage_errors.__name__)
     found = [e for e in list_errors(errors.FieldProblem) if e.__module__ in modules]
     assert len(found) > 10
@@ -88,7 +86,7 @@ def test_every_refusal_of_a_field_is_a_client_error_with_field_value_and_limit()
         (job_errors.JobFailed("device", "no"), 500),
     ],
 )
-def test_the_table_gives_each_error_its_status(error: Exception, status: int) -> None:
+def test_the_table_gives_each_error_its_status(error, status):
     response = describe_error(error)
     assert response.status_code == status
     assert json.loads(bytes(response.body))["detail"] == str(error)
@@ -97,24 +95,15 @@ def test_the_table_gives_each_error_its_status(error: Exception, status: int) ->
 @pytest.mark.parametrize(
     "error", [job_errors.QueueFull("queued jobs", 2, 1, 3), errors.Draining(3)]
 )
-def test_busy_answers_say_when_to_come_again(error: Exception) -> None:
+def test_busy_answers_say_when_to_come_again(error):
     assert describe_error(error).headers["retry-after"] == "3"
 
 
-def test_values_in_problems_are_short_finite_json() -> None:
-    assert to_wire("x" * 1000) == "x" * 200 + "…"
-    assert to_wire(float("nan")) == "nan"
-    assert to_wire([1, 0.5, "a", None]) == [1, 0.5, "a", None]
-    json.dumps(to_wire(object()), allow_nan=False)
-
-
-def test_an_unexpected_error_tells_an_incident_and_nothing_else(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_an_unexpected_error_tells_an_incident_and_nothing_else(caplog):
     app = create_app()
 
     @app.get("/break")
-    def break_down() -> None:
+    def break_down():
         raise RuntimeError("a secret of the inside")
 
     response = asyncio.run(call(app, "/break"))
@@ -126,7 +115,7 @@ def test_an_unexpected_error_tells_an_incident_and_nothing_else(
     assert response.headers["x-request-id"]
 
 
-def test_clients_that_leave_in_the_middle_are_no_incidents(shared_server: RunningServer) -> None:
+def test_clients_that_leave_in_the_middle_are_no_incidents(shared_server):
     content = encode_npy(np.ones((1500, 1500)))
     stored = shared_server.client.post("/v1/matrices", content=content, headers=NPY).json()
     head = (
@@ -152,13 +141,13 @@ def test_clients_that_leave_in_the_middle_are_no_incidents(shared_server: Runnin
     assert shared_server.client.delete(f"/v1/matrices/{stored['id']}").status_code == 204
 
 
-async def call(app: FastAPI, path: str) -> httpx.Response:
+async def call(app, path):
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         return await client.get(path)
 
 
-def test_unknown_paths_and_methods_are_problems(shared_server: RunningServer) -> None:
+def test_unknown_paths_and_methods_are_problems(shared_server):
     problem = check_problem(shared_server.client.get("/v2/matrices"), 404)
     assert "/v2/matrices" in problem["detail"]
     response = shared_server.client.patch("/v1/jobs")
@@ -166,13 +155,13 @@ def test_unknown_paths_and_methods_are_problems(shared_server: RunningServer) ->
     assert response.headers["allow"] == "DELETE, GET, HEAD, POST"
 
 
-def test_a_wrong_method_is_refused_before_its_body(shared_server: RunningServer) -> None:
+def test_a_wrong_method_is_refused_before_its_body(shared_server):
     digest = {"Content-Digest": "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:"}
     for path in ("/v1/matrices", "/v2/models/matmul/infer"):
         check_problem(shared_server.client.patch(path, content=b"{}", headers=digest), 405)
 
 
-def test_schema_errors_name_field_value_and_limit(shared_server: RunningServer) -> None:
+def test_schema_errors_name_field_value_and_limit(shared_server):
     problem = check_problem(shared_server.client.get("/v1/plan?m=0&n=4"), 422)
     assert (problem["field"], problem["value"]) == ("m", "0")
     assert "greater than or equal to 1" in problem["limit"]
@@ -190,13 +179,7 @@ def test_schema_errors_name_field_value_and_limit(shared_server: RunningServer) 
     ],
     ids=["a name twice", "gzip", "a bomb", "br"],
 )  # fmt: skip
-def test_json_that_would_be_read_as_something_else_is_refused(
-    shared_server: RunningServer,
-    content: bytes,
-    headers: dict[str, str],
-    status: int,
-    members: tuple[str, str, str],
-) -> None:
+def test_json_that_would_be_misread_is_refused(shared_server, content, headers, status, members):
     response = shared_server.client.post(
         "/v1/jobs", content=content, headers={"Content-Type": "application/json", **headers}
     )
@@ -206,9 +189,7 @@ def test_json_that_would_be_read_as_something_else_is_refused(
     assert problem["limit"].startswith(limit)
 
 
-def test_request_ids_come_back_and_are_made_where_they_are_missing_or_odd(
-    shared_server: RunningServer,
-) -> None:
+def test_request_ids_come_back_and_are_made_where_they_are_missing_or_odd(shared_server):
     sent = shared_server.client.get("/healthz/live", headers={"X-Request-Id": "build-17.a"})
     assert sent.headers["x-request-id"] == "build-17.a"
     odd = shared_server.client.get("/healthz/live", headers={"X-Request-Id": 'a b"c'})
@@ -218,7 +199,7 @@ def test_request_ids_come_back_and_are_made_where_they_are_missing_or_odd(
     assert "[find-me] GET '/v1/matrices/none' 404" in shared_server.read_log()
 
 
-def test_no_answer_names_a_file_or_a_line_of_code(shared_server: RunningServer) -> None:
+def test_no_answer_names_a_file_or_a_line_of_code(shared_server):
     answers = [
         shared_server.client.get("/v1/matrices/%00"),
         shared_server.client.get("/v1/matrices/..%2f..%2fetc%2fpasswd"),

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from tests.processes import wait_until
-from wavetrim.service.api.machine.metrics import show_residents
-from wavetrim.service.telemetry.metrics import Metrics
 
 COUNTS = ("limit_bytes", "size_bytes", "operands", "uses", "fetches", "evictions")
 
@@ -27,14 +25,6 @@ def test_without_a_gpu_nothing_stays_and_jobs_of_one_b_are_right(server):
         assert done["plan"]["resident"] is False
         assert np.array_equal(server.download(f"/v1/jobs/{job['id']}/result"), a @ b)
     assert find_residents(server) == []
-
-
-def test_metrics_show_what_the_engine_tells_and_nothing_once_it_is_gone():
-    metrics = Metrics()
-    told = {"index": 1, **{name: number for number, name in enumerate(COUNTS)}}
-    shown = metrics.render([show_residents([told])])
-    assert b'wavetrim_residents{gpu="1",what="evictions"} 5.0' in shown
-    assert b"wavetrim_residents{" not in metrics.render([show_residents([])])
 
 
 @pytest.mark.gpu

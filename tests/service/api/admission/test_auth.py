@@ -3,13 +3,12 @@
 import asyncio
 import json
 from http.client import HTTPConnection, HTTPResponse
-from typing import Any
 
 import httpx
 import pytest
 from pydantic import SecretStr
 
-from tests.server import RunningServer, Start, make_server_fixture
+from tests.server import make_server_fixture
 from wavetrim.service.app import create_app
 from wavetrim.service.settings import Settings
 
@@ -26,7 +25,7 @@ PLACES = dict.fromkeys(("matrix_id", "job_id", "lease_id", "model_name", "versio
 locked = make_server_fixture(api_key=KEY)
 
 
-def list_calls(server: RunningServer) -> list[tuple[str, str]]:
+def list_calls(server):
     paths = server.client.get("/openapi.json").json()["paths"]
     return [
         (method.upper(), path.format(**PLACES))
@@ -35,13 +34,13 @@ def list_calls(server: RunningServer) -> list[tuple[str, str]]:
     ]
 
 
-def call(server: RunningServer, method: str, path: str, key: bytes | None) -> httpx.Response:
+def call(server, method, path, key):
     headers = {} if key is None else {b"Authorization": b"Bearer " + key}
     return server.client.request(method, path, headers=headers)
 
 
 @pytest.mark.parametrize("key", [None, b"wrong", KEY.encode()[:-1], KEY.encode() + b"0"])
-def test_every_call_of_the_api_needs_the_key(locked: RunningServer, key: bytes | None) -> None:
+def test_every_call_of_the_api_needs_the_key(locked, key):
     calls = [(method, path) for method, path in list_calls(locked) if path not in OPEN_PATHS]
     assert len(calls) >= 30
     for method, path in calls:
@@ -51,12 +50,13 @@ def test_every_call_of_the_api_needs_the_key(locked: RunningServer, key: bytes |
         assert response.headers["content-type"] == "application/problem+json"
 
 
-def test_a_missing_or_wrong_key_is_told_how_to_send_it(locked: RunningServer) -> None:
-    for headers in ({}, {b"Authorization": KEY.encode()}):
+def test_a_missing_or_wrong_key_is_told_how_to_send_it(locked):
+    for headers in ({}, {b"Authorization": KEY.encode()}, {b"Authorization": b"Basic dTpw"}):
         refused = locked.client.get("/v1/me", headers=headers)
         assert refused.status_code == 401
         assert "Authorization: Bearer" in refused.json()["detail"]
         assert KEY not in refused.text
+    assert call(locked, "GET", "/v1/me", KEY.encode()).status_code == 200
     detail = call(locked, "GET", "/v1/me", b"wrong").json()["detail"]
     assert detail == "the API key is not the service's, nor any caller's"
     described = locked.client.get("/openapi.json").json()["paths"]["/v1/me"]["get"]["responses"]
@@ -64,24 +64,9 @@ def test_a_missing_or_wrong_key_is_told_how_to_send_it(locked: RunningServer) ->
     assert set(described["401"]["headers"]) == {"WWW-Authenticate", *of_all}
 
 
-def test_with_the_key_calls_are_answered(locked: RunningServer) -> None:
-    assert call(locked, "GET", "/v1/devices", KEY.encode()).status_code == 200
-    assert call(locked, "GET", "/v1/matrices/x", KEY.encode()).status_code == 404
-
-
-def test_other_schemes_are_refused(locked: RunningServer) -> None:
-    response = locked.client.get("/v1/devices", auth=("user", "password"))
-    assert response.status_code == 401
-
-
 @pytest.mark.parametrize("path", OPEN_PATHS)
-def test_health_metrics_and_the_description_are_open(locked: RunningServer, path: str) -> None:
+def test_health_metrics_and_the_description_are_open(locked, path):
     assert locked.client.get(path).status_code == 200
-
-
-def test_the_key_is_not_logged(locked: RunningServer) -> None:
-    call(locked, "GET", "/v1/devices", KEY.encode())
-    assert KEY not in locked.read_log()
 
 
 @pytest.mark.parametrize("path", ["/v1/devices", "/nowhere", *OPEN_PATHS])
@@ -92,22 +77,18 @@ def test_the_key_is_not_logged(locked: RunningServer) -> None:
         *("me@localhost", "localhost/evil", "localhost#.evil.example", "localhost:80@evil.example"),
     ],
 )
-def test_without_a_key_foreign_names_are_refused(
-    shared_server: RunningServer, host: str, path: str
-) -> None:
+def test_without_a_key_foreign_names_are_refused(shared_server, host, path):
     response = shared_server.client.get(path, headers={"Host": host})
     assert response.status_code == 403
     assert response.json()["field"] == "Host"
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "LOCALHOST:80", "[::1]:9"])
-def test_without_a_key_loopback_names_are_taken(shared_server: RunningServer, host: str) -> None:
+def test_without_a_key_loopback_names_are_taken(shared_server, host):
     assert shared_server.client.get("/v1/devices", headers={"Host": host}).status_code == 200
 
 
-def test_two_host_headers_are_refused_with_a_key_and_without(
-    locked: RunningServer, shared_server: RunningServer
-) -> None:
+def test_two_host_headers_are_refused_with_a_key_and_without(locked, shared_server):
     for server in (locked, shared_server):
         for path in ("/v1/matrices", "/healthz/live"):
             connection = HTTPConnection("127.0.0.1", server.port, timeout=10)
@@ -121,7 +102,7 @@ def test_two_host_headers_are_refused_with_a_key_and_without(
             connection.close()
 
 
-def ask_raw(server: RunningServer, head: str) -> tuple[int, dict[str, Any]]:
+def ask_raw(server, head):
     with server.connect() as connection:
         connection.sendall(f"{head}\r\n\r\n".encode())
         response = HTTPResponse(connection)
@@ -129,9 +110,7 @@ def ask_raw(server: RunningServer, head: str) -> tuple[int, dict[str, Any]]:
         return response.status, json.loads(response.read())
 
 
-def test_http_1_1_without_a_host_is_refused_with_a_key_and_without(
-    locked: RunningServer, shared_server: RunningServer
-) -> None:
+def test_http_1_1_without_a_host_is_refused_with_a_key_and_without(locked, shared_server):
     for server in (locked, shared_server):
         for target in ("/healthz/live", "http://localhost/healthz/live"):
             status, problem = ask_raw(server, f"GET {target} HTTP/1.1")
@@ -151,26 +130,22 @@ def test_http_1_1_without_a_host_is_refused_with_a_key_and_without(
         ("/healthz/live?http://evil.example/", "localhost", 200),
     ],
 )
-def test_the_host_of_a_whole_url_is_checked_in_the_headers_place(
-    shared_server: RunningServer, url: str, host: str, status: int
-) -> None:
+def test_the_host_of_a_whole_url_is_checked_in_the_headers_place(shared_server, url, host, status):
     assert ask_raw(shared_server, f"GET {url} HTTP/1.1\r\nHost: {host}")[0] == status
 
 
 @pytest.mark.parametrize("path", ["/v1/matrices/", "/v1/devices/", "/metrics/", "/docs/"])
-def test_no_answer_sends_the_caller_to_the_host_that_it_named(
-    locked: RunningServer, path: str
-) -> None:
+def test_no_answer_sends_the_caller_to_the_host_that_it_named(locked, path):
     headers = {b"Host": b"evil.example", b"Authorization": b"Bearer " + KEY.encode()}
     response = locked.client.get(path, headers=headers, follow_redirects=False)
     assert response.status_code == 404
     assert "location" not in response.headers
 
 
-def ask_app(path: str, key: str | None = None, **settings: Any) -> int:
+def ask_app(path, key=None, **settings):
     """The status of an answer that needs none of the service's parts."""
 
-    async def ask() -> httpx.Response:
+    async def ask():
         app = create_app(Settings(api_key=SecretStr("k" * 20), **settings))
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
@@ -179,7 +154,7 @@ def ask_app(path: str, key: str | None = None, **settings: Any) -> int:
     return asyncio.run(ask()).status_code
 
 
-def test_metrics_and_the_description_can_be_closed() -> None:
+def test_metrics_and_the_description_can_be_closed():
     assert ask_app("/metrics", metrics="off") == 404
     assert ask_app("/metrics", metrics="key") == 401
     for path in ("/docs", "/openapi.json"):
@@ -187,7 +162,7 @@ def test_metrics_and_the_description_can_be_closed() -> None:
         assert ask_app(path, docs="off") == 404
 
 
-def test_metrics_that_need_the_key_are_shown_to_callers_with_it(start_server: Start) -> None:
+def test_metrics_that_need_the_key_are_shown_to_callers_with_it(start_server):
     server = start_server(api_key=KEY, metrics="key")
     assert call(server, "GET", "/metrics", None).status_code == 401
     assert "wavetrim_jobs" in call(server, "GET", "/metrics", KEY.encode()).text

@@ -7,7 +7,6 @@ import socket
 import time
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 
@@ -113,10 +112,7 @@ def callers(server):
     alice.close()
 
 
-def ask(
-    server: RunningServer, client: httpx.Client, path: str, *lines: str, method: str,
-    count: int | None = None,
-) -> socket.socket:  # fmt: skip
+def ask(server, client, path, *lines, method, count=None):
     """A connection on which a caller has asked."""
     connection = server.connect(receive_buffer=4096)
     key = f"Authorization: {client.headers['Authorization']}"

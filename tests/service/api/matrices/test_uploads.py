@@ -118,28 +118,16 @@ def test_without_an_arena_nothing_is_stored_in_memory(start_server):
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-@pytest.mark.parametrize("missing", [1, 100, 140, 268])
-def test_a_short_body_is_refused_with_both_lengths(shared_server, chunked, missing):
+@pytest.mark.parametrize("missing", [1, 100, 140, 268, -4])
+def test_a_body_of_another_length_is_refused_with_both_lengths(shared_server, chunked, missing):
     content = encode_npy(ARRAY)
-    short = content[: len(content) - missing]
-    problem = check_refused(
-        shared_server, post(shared_server, cut(short) if chunked else short), 400
-    )
+    wrong = content[:-missing] if missing > 0 else content + b"more"
+    sent = cut(wrong) if chunked else wrong
+    problem = check_refused(shared_server, post(shared_server, sent), 400)
     assert problem["field"] == "body"
-    assert str(len(short)) in problem["value"]
+    assert str(len(wrong)) in problem["value"] or (chunked and missing < 0)
     if missing <= 140:
         assert str(len(content)) in problem["limit"]
-
-
-@pytest.mark.parametrize("chunked", [False, True])
-def test_a_long_body_is_refused_with_both_lengths(shared_server, chunked):
-    content = encode_npy(ARRAY)
-    long = content + b"more"
-    problem = check_refused(shared_server, post(shared_server, cut(long) if chunked else long), 400)
-    assert problem["field"] == "body"
-    assert str(len(content)) in problem["limit"]
-    if not chunked:
-        assert str(len(long)) in problem["value"]
 
 
 def test_a_body_without_a_matrix_is_told_what_it_lacks(shared_server):
@@ -150,11 +138,6 @@ def test_a_body_without_a_matrix_is_told_what_it_lacks(shared_server):
         problem = check_refused(shared_server, post(shared_server, content), 400)
         assert problem["limit"].startswith("longer: ")
         assert problem["limit"].endswith(lacks)
-
-
-@pytest.mark.parametrize("content", [b"", b"P5 3 3", b"\x93NUMPY\x07\x00", b"\x93NUM"])
-def test_other_files_are_refused(shared_server, content):
-    check_refused(shared_server, post(shared_server, content), 400)
 
 
 @pytest.mark.parametrize(
@@ -172,17 +155,12 @@ def test_other_arrays_are_refused(shared_server, array, status, field):
     assert problem["limit"]
 
 
-def test_other_media_types_and_encodings_are_refused(shared_server):
+def test_other_media_types_are_refused(shared_server):
     content = encode_npy(ARRAY)
-    problem = check_refused(
-        shared_server, post(shared_server, content, Content_Type="application/json"), 415
-    )
+    refused = post(shared_server, content, Content_Type="application/json")
+    problem = check_refused(shared_server, refused, 415)
     assert problem["field"] == "Content-Type"
     assert "application/x-npy" in problem["limit"]
-    problem = check_refused(
-        shared_server, post(shared_server, content, Content_Encoding="gzip"), 415
-    )
-    assert problem["field"] == "Content-Encoding"
     octets = post(shared_server, content, Content_Type="application/octet-stream; charset=binary")
     assert octets.status_code == 201
 
@@ -268,12 +246,3 @@ def test_nothing_is_left_of_an_upload_whose_caller_leaves(shared_server):
     with send_raw(shared_server, len(content), content[:5_000_000]):
         wait_until(lambda: shared_server.list_matrix_files() != files)
     wait_until(lambda: shared_server.list_matrix_files() == files)
-
-
-def test_a_caller_who_falls_silent_is_told_so(tight_server):
-    server = tight_server
-    content = encode_npy(ARRAY)
-    with send_raw(server, len(content), content[:150]) as connection:
-        status, problem = read_problem(connection)
-    assert (status, problem["value"]) == (408, "silent after 150 bytes")
-    assert server.list_matrix_files() == set()

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from tests.server import RunningServer
 from wavetrim.service.api.products.plan import MAX_SIZE
 
 
@@ -78,47 +77,70 @@ def test_what_no_memory_can_hold_is_refused_with_both_figures(shared_server):
     assert "131,072.0 GiB" in refused.json()["limit"]
 
 
+H200 = {"device": "H200"}
+A100 = {"sm_count": 108, "clock_mhz": 1410, "compute_capability": "8.0", "memory_gib": 40}
+NAMED = [
+    ({"m": 0}, "m"),
+    ({"n": MAX_SIZE + 1}, "n"),
+    ({"k": "many"}, "k"),
+    ({"dtype": "float31"}, "dtype"),
+    ({"dtype": "complex256"}, "dtype"),
+    ({"memory": "mapped"}, "memory"),
+    ({"device": "Abacus"}, "device"),
+    ({"kernel": "magic"}, "kernel"),
+    ({"kernel": "tensor", "device": "T4"}, "kernel"),
+    ({"kernel": "shared", "tile": "33"}, "tile"),
+    ({"f": 101}, "f"),
+    ({"f": -1}, "f"),
+    ({"accuracy": "good"}, "accuracy"),
+    ({"accuracy": "float64"}, "accuracy"),
+    ({"kernel": "tensor", "accuracy": "strict"}, "kernel"),
+    ({"sms": 0}, "sms"),
+    ({"sms": 133}, "sms"),
+    ({"sms": "half"}, "sms"),
+    ({"sms": 9, "kernel": "shared"}, "sms"),
+    ({"devices": "1"}, "devices"),
+    ({"devices": "all"}, "devices"),
+    ({"devices": "0+"}, "devices"),
+    ({"devices": "0+7"}, "devices"),
+    ({"colour": "red"}, "colour"),
+    ({"device": "A10 SXM"}, "device"),
+    ({"cpu_threads": 0}, "cpu_threads"),
+    ({"cpu_gflops": "inf"}, "cpu_gflops"),
+    ({"cpu_gflops": "5e-324"}, "cpu_gflops"),
+    ({"link_gbytes_per_second": -1}, "link_gbytes_per_second"),
+]
+DESCRIBED = [
+    ({"sm_count": 0}, "sm_count"),
+    ({"sm_count": 10_001}, "sm_count"),
+    ({"clock_mhz": 0}, "clock_mhz"),
+    ({"clock_mhz": "fast"}, "clock_mhz"),
+    ({"clock_mhz": None}, "clock_mhz"),
+    ({"compute_capability": "8"}, "compute_capability"),
+    ({"compute_capability": None}, "compute_capability"),
+    ({"memory_gib": 100_001}, "memory_gib"),
+    ({"memory_gib": None}, "memory_gib"),
+    ({"memory_clock_mhz": 0}, "memory_clock_mhz"),
+    ({"link_standard_gbytes_per_second": "inf"}, "link_standard_gbytes_per_second"),
+    ({"gpus": 9}, "gpus"),
+    ({"gpus": 0}, "gpus"),
+    ({"sm_count": None, "gpus": 2}, "sm_count"),
+    ({"device": "T4"}, "device"),
+    ({"sms": 109}, "sms"),
+    ({"drawing": "often"}, "drawing"),
+]
+
+
 @pytest.mark.parametrize(
-    ("query", "field"),
-    [
-        ({"m": 0}, "m"),
-        ({"n": MAX_SIZE + 1}, "n"),
-        ({"k": "many"}, "k"),
-        ({"dtype": "float31"}, "dtype"),
-        ({"dtype": "complex256"}, "dtype"),
-        ({"memory": "mapped"}, "memory"),
-        ({"device": "Abacus"}, "device"),
-        ({"kernel": "magic"}, "kernel"),
-        ({"kernel": "tensor", "device": "T4"}, "kernel"),
-        ({"kernel": "shared", "tile": "33"}, "tile"),
-        ({"f": 101}, "f"),
-        ({"f": -1}, "f"),
-        ({"accuracy": "good"}, "accuracy"),
-        ({"accuracy": "float64"}, "accuracy"),
-        ({"kernel": "tensor", "accuracy": "strict"}, "kernel"),
-        ({"sms": 0}, "sms"),
-        ({"sms": 133}, "sms"),
-        ({"sms": "half"}, "sms"),
-        ({"sms": 9, "kernel": "shared"}, "sms"),
-        ({"devices": "1"}, "devices"),
-        ({"devices": "all"}, "devices"),
-        ({"devices": "0+"}, "devices"),
-        ({"devices": "0+7"}, "devices"),
-        ({"colour": "red"}, "colour"),
-        ({"device": "A10 SXM"}, "device"),
-        ({"cpu_threads": 0}, "cpu_threads"),
-        ({"cpu_gflops": "inf"}, "cpu_gflops"),
-        ({"cpu_gflops": "5e-324"}, "cpu_gflops"),
-        ({"link_gbytes_per_second": -1}, "link_gbytes_per_second"),
-    ],
+    ("machine", "query", "field"),
+    [*((H200, *one) for one in NAMED), *((A100, *one) for one in DESCRIBED)],
 )
-def test_a_query_that_cannot_be_met_names_the_field(
-    shared_server: RunningServer, query: dict[str, Any], field: str
-) -> None:
-    wanted = {"m": 100, "n": 100, "k": 100, "device": "H200", **query}
-    response = shared_server.client.get("/v1/plan", params=wanted)
+def test_a_query_that_cannot_be_met_names_the_field(shared_server, machine, query, field):
+    wanted = {"m": 100, "n": 100, "k": 100, **machine, **query}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    response = shared_server.client.get("/v1/plan", params=given)
     assert response.status_code == 422
     problem = response.json()
     assert problem["field"].startswith(field)
-    assert str(problem["value"]) == str(query[field])
+    assert str(problem["value"]) == str(wanted[field])
     assert problem["limit"]

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.matrices import make_matrix
 from tests.server import NPY, RunningServer, decode_npy, encode_npy, make_server_fixture
+from tests.service.api.v2.test_infer import draw_stack as draw
 
 MIB = 2**20
 
@@ -15,12 +15,6 @@ server = make_server_fixture(arena_poison=True)
 
 
 without_arena = make_server_fixture(arena_bytes=2 * MIB)
-
-
-def draw(shape, seed, dtype="float64"):
-    """A matrix, or a stack of different ones."""
-    rows = int(np.prod(shape[:-1]))
-    return np.ascontiguousarray(make_matrix(rows, shape[-1], dtype, seed)).reshape(shape)
 
 
 def multiply(server, *arrays, **query):
@@ -72,17 +66,6 @@ def test_what_does_not_fit_is_refused_with_field_value_and_limit(server, shapes,
     problem = refused.json()
     assert (problem["field"], problem["value"]) == (field, value)
     assert problem["limit"]
-
-
-@pytest.mark.parametrize("shape", [(), (2,), (2, 2, 2, 2)])
-def test_files_of_other_dimensions_are_refused(server, shape):
-    content = encode_npy(np.zeros(shape))
-    for path in ("/v1/matmul", "/v1/matrices"):
-        refused = server.client.post(path, content=content, headers=NPY)
-        assert (refused.status_code, refused.json()["field"]) == (400, "shape")
-        assert refused.json()["limit"] == (
-            f"of 2 dimensions, or of 3 for a stack; it has {len(shape)}"
-        )
 
 
 def test_a_job_of_stored_stacks_makes_a_stack(server):

@@ -4,26 +4,23 @@ import gzip
 import json
 import socket
 import zlib
-from collections.abc import Sequence
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
 
 from tests.matrices import Array, assert_product, make_matrix
-from tests.server import RunningServer
 from wavetrim.service.api.v2.schemas import NAMES
 
 INFER = "/v2/models/matmul/infer"
 
 
-def make_client(server: RunningServer, **options: Any) -> InferenceServerClient:
+def make_client(server, **options):
     return InferenceServerClient(server.url.removeprefix("http://"), **options)
 
 
-def make_inputs(*tensors: Array, binary: bool = True) -> list[InferInput]:
+def make_inputs(*tensors, binary=True):
     inputs = []
     for name, tensor in zip("ABC", tensors, strict=False):
         one = InferInput(name, list(tensor.shape), NAMES[tensor.dtype.name])
@@ -31,7 +28,7 @@ def make_inputs(*tensors: Array, binary: bool = True) -> list[InferInput]:
     return inputs
 
 
-def infer(client: InferenceServerClient, *tensors: Array, **asked: Any) -> Array:
+def infer(client, *tensors, **asked):
     """The output C, by the public client."""
     binary = asked.pop("binary", True)
     outputs = [InferRequestedOutput("C", binary_data=binary)]
@@ -40,16 +37,14 @@ def infer(client: InferenceServerClient, *tensors: Array, **asked: Any) -> Array
     return found
 
 
-def draw_stack(shape: Sequence[int], seed: int, dtype: str = "float64") -> Array:
+def draw_stack(shape, seed, dtype="float64"):
     matrix = make_matrix(int(np.prod(shape[:-1])), shape[-1], dtype, seed)
     return np.ascontiguousarray(matrix).reshape(shape)
 
 
 @pytest.mark.parametrize("coding", [None, "gzip", "deflate"])
 @pytest.mark.parametrize("size", [1, 300])
-def test_bodies_of_any_length_and_coding_are_received(
-    shared_server: RunningServer, size: int, coding: str | None
-) -> None:
+def test_bodies_of_any_length_and_coding_are_received(shared_server, size, coding):
     a, b = (make_matrix(size, size, "float32", seed) for seed in (1, 2))
     found = infer(
         make_client(shared_server), a, b,
@@ -58,9 +53,7 @@ def test_bodies_of_any_length_and_coding_are_received(
     assert_product(found, a, b)
 
 
-def test_an_answer_names_request_and_model_and_without_a_wish_it_is_json(
-    shared_server: RunningServer,
-) -> None:
+def test_an_answer_names_request_and_model_and_without_a_wish_it_is_json(shared_server):
     schemas = shared_server.client.get("/openapi.json").json()["components"]["schemas"]
     (example,) = schemas["InferHead"]["examples"]
     response = shared_server.client.post(INFER, json={**example, "id": "seven"})
@@ -76,9 +69,7 @@ def test_an_answer_names_request_and_model_and_without_a_wish_it_is_json(
     }
 
 
-def test_what_clients_add_to_every_request_is_ignored_as_triton_does(
-    shared_server: RunningServer,
-) -> None:
+def test_what_clients_add_to_every_request_is_ignored_as_triton_does(shared_server):
     added = {"classification": 1, "sequence_id": 7, "x": {"y": [1]}}
     first = {"parameters": added}
     document = ask(a=first, parameters={"alpha": 2, **added}, outputs=[{"name": "C", **first}])
@@ -91,7 +82,7 @@ def test_what_clients_add_to_every_request_is_ignored_as_triton_does(
     assert (refused.status_code, refused.json()["field"]) == (422, "body")
 
 
-def test_bfloat16_is_taken_and_sent_as_json_too(shared_server: RunningServer) -> None:
+def test_bfloat16_is_taken_and_sent_as_json_too(shared_server):
     """The public client sends it as binary data only."""
     a = {"name": "A", "datatype": "BF16", "shape": [1, 2], "data": [1.5, -2]}
     b = {"name": "B", "datatype": "BF16", "shape": [2, 1], "data": [256, 0.5]}
@@ -115,9 +106,7 @@ def test_bfloat16_is_taken_and_sent_as_json_too(shared_server: RunningServer) ->
         ("FP64", [10**20, 1]),
     ],
 )
-def test_numbers_above_2_to_the_63_are_taken_beside_small_ones(
-    shared_server: RunningServer, datatype: str, data: list[Any]
-) -> None:
+def test_numbers_above_2_to_the_63_are_taken_beside_small_ones(shared_server, datatype, data):
     tensors = [("A", [2, 1], data), ("B", [1, 1], [1])]
     inputs = [
         {"name": name, "datatype": datatype, "shape": shape, "data": values}
@@ -139,9 +128,7 @@ def test_numbers_above_2_to_the_63_are_taken_beside_small_ones(
         ("FP64", [1, 10**400], 10**400),
     ],
 )
-def test_a_refused_element_is_the_one_that_is_wrong(
-    shared_server: RunningServer, datatype: str, data: list[Any], odd: object
-) -> None:
+def test_a_refused_element_is_the_one_that_is_wrong(shared_server, datatype, data, odd):
     tensor = {"name": "A", "datatype": datatype, "shape": [2, 1], "data": data}
     document = {"inputs": [tensor, {**tensor, "name": "B"}]}
     problem = shared_server.client.post(INFER, json=document).json()
@@ -161,16 +148,14 @@ def test_a_refused_element_is_the_one_that_is_wrong(
         ("br", None),
     ],
 )
-def test_an_answer_is_compressed_only_as_its_caller_accepts_it(
-    shared_server: RunningServer, accepted: str, coding: str | None
-) -> None:
+def test_an_answer_is_compressed_only_as_its_caller_accepts_it(shared_server, accepted, coding):
     headers = {"Accept-Encoding": accepted}
     answer = shared_server.client.post(INFER, json=ask(), headers=headers)
     assert answer.headers.get("content-encoding") == coding
     assert answer.json()["outputs"][0]["data"] == [1.0]
 
 
-def encode(*tensors: Array, changed: dict[str, Any] | None = None) -> tuple[dict[str, str], bytes]:
+def encode(*tensors, changed=None):
     """Headers and body of a request with binary tensors; `changed` overrides A's description."""
     inputs: list[dict[str, Any]] = [
         {
@@ -193,7 +178,7 @@ HEADERS, BODY = encode(ONES, ONES)
 JSON = {"Content-Type": "application/json"}
 
 
-def ask(**changed: Any) -> dict[str, Any]:
+def ask(**changed):
     """A request in JSON: A and B are 1 x 1; `a` overrides A, the rest the request."""
     one = {"name": "A", "datatype": "FP32", "shape": [1, 1], "data": [1]}
     first = {**one, **changed.pop("a", {})}
@@ -238,19 +223,21 @@ REFUSED_JSON: list[tuple[dict[str, Any], int, str]] = [
     (ask(parameters={"f": 2}), 422, "f"),
     (ask(parameters={"kernel": "none"}), 422, "kernel"),
     (ask(parameters={"alpha": 1e38, "f": "auto"}, a={"data": [1e10]}), 422, "C"),
+    (ask(parameters={"priority": -1}), 422, "parameters.priority"),
+    (ask(parameters={"priority": "high"}), 422, "parameters.priority"),
+    (ask(parameters={"timeout": -1}), 422, "parameters.timeout"),
+    (ask(parameters={"timeout": 1.5}), 422, "parameters.timeout"),
     ({"inputs": []}, 422, "inputs"),
 ]
 """Requests, the status of their refusal, and the field that it names."""
 
 
 @pytest.mark.parametrize(("document", "status", "field"), REFUSED_JSON)
-def test_what_cannot_be_computed_is_refused_by_its_field(
-    shared_server: RunningServer, document: dict[str, Any], status: int, field: str
-) -> None:
+def test_what_cannot_be_computed_is_refused_by_its_field(shared_server, document, status, field):
     check_refusal(shared_server.client.post(INFER, json=document), status, field)
 
 
-def with_head(length: str) -> dict[str, str]:
+def with_head(length):
     return {"Inference-Header-Content-Length": length}
 
 
@@ -285,18 +272,18 @@ REFUSED_BODIES: list[tuple[dict[str, str], bytes, int, str]] = [
 
 @pytest.mark.parametrize(("headers", "body", "status", "field"), REFUSED_BODIES)
 def test_a_body_that_is_not_what_it_announces_is_refused(
-    shared_server: RunningServer, headers: dict[str, str], body: bytes, status: int, field: str
-) -> None:
+    shared_server, headers, body, status, field
+):
     check_refusal(shared_server.client.post(INFER, content=body, headers=headers), status, field)
 
 
-def check_refusal(response: httpx.Response, status: int, field: str) -> None:
+def check_refusal(response, status, field):
     problem = response.json()
     assert (response.status_code, problem["field"]) == (status, field), problem
     assert problem["error"] == problem["detail"]
 
 
-def test_a_body_inflates_no_further_than_it_announces(shared_server: RunningServer) -> None:
+def test_a_body_inflates_no_further_than_it_announces(shared_server):
     bomb = zlib.compressobj()
     zeros = bytes(2**20)
     content = (
@@ -309,9 +296,7 @@ def test_a_body_inflates_no_further_than_it_announces(shared_server: RunningServ
 
 
 @pytest.mark.parametrize(("length", "status"), [(2**17, 400), (2**50, 413)])
-def test_a_body_of_another_length_is_refused_before_its_tensors_come(
-    shared_server: RunningServer, length: int, status: int
-) -> None:
+def test_a_body_of_another_length_is_refused_before_its_tensors_come(shared_server, length, status):
     head = BODY[: int(HEADERS["Inference-Header-Content-Length"])]
     lines = [f"POST {INFER} HTTP/1.1", "Host: localhost", f"Content-Length: {length}"]
     lines += [f"{name}: {value}" for name, value in HEADERS.items()]

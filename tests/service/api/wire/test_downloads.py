@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from tests.certificates import make_certificate
+from tests.processes import wait_until
 from tests.server import NPY, RunningServer, decode_npy, encode_npy
-from tests.service.api.wire.wire_server import make_head, wait_until
+from tests.service.api.wire.wire_server import make_head
 
 ARRAY = np.random.default_rng(0).random((1024, 2048))
 CONTENT = encode_npy(ARRAY)
@@ -99,19 +100,3 @@ def test_a_reader_who_leaves_gives_its_matrix_back(server):
         assert connection.recv(12) == b"HTTP/1.1 200"
     server.client.delete(f"/v1/matrices/{matrix}")
     wait_until(lambda: count_used(server) == 0)
-
-
-def test_the_result_of_a_job_is_given_back_too(server):
-    server.wait_ready()
-    operand = server.upload(ARRAY[:, :8])
-    row = server.upload(np.ascontiguousarray(ARRAY[:8]))
-    job = server.client.post("/v1/jobs", json={"a": operand, "b": row}).json()["id"]
-    path = f"/v1/jobs/{job}"
-    wait_until(lambda: server.client.get(path).json()["state"] == "succeeded")
-    result = server.client.get(path).json()["result"]
-    with ask(server, f"{path}/result") as connection:
-        assert connection.recv(12) == b"HTTP/1.1 200"
-        for matrix in (operand, row, result):
-            assert server.client.delete(f"/v1/matrices/{matrix}").status_code == 204
-        assert count_used(server) > 0
-        wait_until(lambda: count_used(server) == 0)
