@@ -47,9 +47,6 @@ _MOST_MOVED: Final = 16
 _MOVED_SHARE: Final = 0.2
 """A job's expected end is sent again once it has moved by this share of the time left; chosen."""
 
-_IDLE_SECONDS: Final = 30.0
-"""How long a caller may receive nothing before it is given up; chosen."""
-
 _LAST: Final = "end"
 """The id of a job's last event."""
 
@@ -133,10 +130,7 @@ async def _send(call: Call, events: AsyncGenerator[bytes]) -> None:
         await call.send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await call.send({"type": "http.response.body", "body": b""})
         return
-    await send_chunks(
-        call.scope, call.send, status=200, headers=_HEADERS, chunks=events,
-        idle_seconds=_IDLE_SECONDS,
-    )  # fmt: skip
+    await send_chunks(call.scope, call.send, status=200, headers=_HEADERS, chunks=events)
 
 
 async def _is_allowed(call: Call) -> bool:

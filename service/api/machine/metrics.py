@@ -4,13 +4,13 @@
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily as Gauge
 
 from wavetrim.service.api.calls import Call, CallRoute
 from wavetrim.service.api.problems import DATABASE_AWAY
@@ -52,27 +52,15 @@ def get_metrics(call: Call) -> Response:
     return Response(parts.metrics.render(gauges), media_type=CONTENT_TYPE_LATEST)
 
 
-def _make(name: str, words: str, value: float) -> Any:
-    """A gauge."""
-    return GaugeMetricFamily(name, words, value=value)
-
-
-def _spread(
-    name: str, words: str, labels: str, values: Iterable[tuple[tuple[str, ...], float]]
-) -> Any:
-    """A gauge with a value for each set of labels, whose names are separated by spaces."""
-    gauge = GaugeMetricFamily(name, words, labels=labels.split())
-    for label, value in values:
-        gauge.add_metric(label, value)
+def _spread(name: str, words: str, labels: str, values: Mapping[Any, float]) -> Gauge:
+    """A gauge with a value for each label, or for each tuple of several; spaces separate names."""
+    gauge = Gauge(name, words, labels=labels.split())
+    for label, value in values.items():
+        gauge.add_metric([label] if isinstance(label, str) else label, value)
     return gauge
 
 
-def _label(values: Mapping[str, float]) -> Iterator[tuple[tuple[str, ...], float]]:
-    """Values by their only label."""
-    return (((label,), value) for label, value in values.items())
-
-
-def _show_stored(parts: "Parts") -> Iterator[Any]:
+def _show_stored(parts: "Parts") -> Iterator[Gauge]:
     """What only database and disk know; if one is away, its old numbers stay."""
     known = parts.metrics.known
     try:
@@ -87,64 +75,58 @@ def _show_stored(parts: "Parts") -> Iterator[Any]:
     with suppress(OSError):  # the folder is away; readiness says so
         known["free"] = count_usable_bytes(parts.settings.matrix_dir)
     by_state = {state.value: known[state] for state in JobState if state in known}
-    yield _spread("wavetrim_jobs", "Jobs in the database.", "state", _label(by_state))
-    yield _make("wavetrim_queue_depth", "Jobs that wait.", known.get(JobState.QUEUED, 0))
-    yield _make("wavetrim_stored_bytes", "Bytes of all stored matrices.", known.get("stored", 0))
-    yield _make("wavetrim_database_up", "1 while the database answers.", is_up)
+    yield _spread("wavetrim_jobs", "Jobs in the database.", "state", by_state)
+    yield Gauge("wavetrim_queue_depth", "Jobs that wait.", known.get(JobState.QUEUED, 0))
+    yield Gauge("wavetrim_stored_bytes", "Bytes of all stored matrices.", known.get("stored", 0))
+    yield Gauge("wavetrim_database_up", "1 while the database answers.", is_up)
     lost = "Matrix files that the database does not know."
-    yield _make("wavetrim_lost_files", lost, count_lost_files(parts.matrices.folder))
+    yield Gauge("wavetrim_lost_files", lost, count_lost_files(parts.matrices.folder))
     free = "What the matrices' file system has left beside the reserve."
-    yield _make("wavetrim_free_bytes", free, known.get("free", 0))
+    yield Gauge("wavetrim_free_bytes", free, known.get("free", 0))
 
 
-def _show_memory(parts: "Parts") -> Iterator[Any]:
+def _show_memory(parts: "Parts") -> Iterator[Gauge]:
     arena, settings = parts.arena.describe() if parts.arena.limit_bytes else {}, parts.settings
-    yield _spread("wavetrim_arena", "The arena: sizes in bytes, and counts.", "what", _label(arena))
+    yield _spread("wavetrim_arena", "The arena: sizes in bytes, and counts.", "what", arena)
     held = "Bytes that callers' requests and leases hold in memory."
-    yield _make("wavetrim_bytes_in_flight", held, parts.in_flight.total)
+    yield Gauge("wavetrim_bytes_in_flight", held, parts.in_flight.total)
     limits = {"stored_bytes": settings.max_storage_bytes, "queued_jobs": settings.max_queued_jobs}
-    yield _spread("wavetrim_limit", "What the settings allow.", "what", _label(limits))
-    yield _make(
+    yield _spread("wavetrim_limit", "What the settings allow.", "what", limits)
+    yield Gauge(
         "wavetrim_nodes", "Nodes of the cluster that take products.", len(parts.engines.nodes)
     )
 
 
-def _show_queue(engines: EngineQueue) -> Iterator[Any]:
+def _show_queue(engines: EngineQueue) -> Iterator[Gauge]:
     products = {"waiting": engines.waiting, "running": engines.running}
-    yield _spread(
-        "wavetrim_products", "Products in the lane to the engine.", "state", _label(products)
-    )
+    yield _spread("wavetrim_products", "Products in the lane to the engine.", "state", products)
     words = "For how long a device should work at what it has."
     busy = dict(engines.host.describe())
-    yield _spread("wavetrim_device_busy_seconds", words, "device", _label(busy))
+    yield _spread("wavetrim_device_busy_seconds", words, "device", busy)
     words = "The longest time until the devices of a product that waits are free together."
-    yield _make("wavetrim_longest_wait_seconds", words, engines.longest_wait_seconds)
+    yield Gauge("wavetrim_longest_wait_seconds", words, engines.longest_wait_seconds)
 
 
-def _show_engine(engine: Engine) -> Iterator[Any]:
-    yield _make("wavetrim_engine_ready", "1 while the engine takes products.", engine.ready)
+def _show_engine(engine: Engine) -> Iterator[Gauge]:
+    yield Gauge("wavetrim_engine_ready", "1 while the engine takes products.", engine.ready)
     lacks_gpu = engine.degraded is not None
-    yield _make("wavetrim_degraded", "1 while the engine lacks a GPU it should have.", lacks_gpu)
+    yield Gauge("wavetrim_degraded", "1 while the engine lacks a GPU it should have.", lacks_gpu)
     factors = engine.profiles.corrections.list_all()
     words = "Median of measured over predicted seconds, by device, memory and bottleneck."
     reported = {kind: factor.reported for kind, factor in factors.items()}
-    yield _spread("wavetrim_correction_factor", words, "runs_like", _label(reported))
+    yield _spread("wavetrim_correction_factor", words, "runs_like", reported)
     words = "Runs that a correction factor is from: at most the newest 15 of the kind."
     runs = {kind: factor.runs for kind, factor in factors.items()}
-    yield _spread("wavetrim_correction_runs", words, "runs_like", _label(runs))
+    yield _spread("wavetrim_correction_runs", words, "runs_like", runs)
 
 
-def _show_gpus(engine: Engine) -> Iterator[Any]:
-    gpus = [((str(info.index), info.name), info.memory_bytes) for info in engine.devices]
+def _show_gpus(engine: Engine) -> Iterator[Gauge]:
+    gpus = {(str(info.index), info.name): info.memory_bytes for info in engine.devices}
     yield _spread("wavetrim_gpu_memory_bytes", "Device memory.", "gpu name", gpus)
     for field, words in _GPU_READINGS.items():
         read = {str(one["index"]): one[field] for one in engine.readings if field in one}
-        yield _spread(f"wavetrim_gpu_{field}", words, "gpu", _label(read))
-    yield show_residents(engine.residents)
-
-
-def show_residents(residents: Iterable[Mapping[str, Any]]) -> Any:
-    """The gauge of what stays on each GPU."""
+        yield _spread(f"wavetrim_gpu_{field}", words, "gpu", read)
     words = "Stored matrices that stay on a GPU: sizes in bytes, and counts of its engine's life."
-    told = [((str(one["index"]), what), one[what]) for one in residents for what in _RESIDENTS]
-    return _spread("wavetrim_residents", words, "gpu what", told)
+    stay = engine.residents
+    told = {(str(one["index"]), what): one[what] for one in stay for what in _RESIDENTS}
+    yield _spread("wavetrim_residents", words, "gpu what", told)

@@ -60,11 +60,13 @@ async def make_views(
         output["parameters"] = {"binary_data_size": len(result)}
         return [memoryview(to_json(head)), result]
     elements = np.frombuffer(result, find_dtype(request.result.dtype))
-    if len(result) > _THREAD_ELEMENTS * 4:
-        output["data"] = await run_to_end(_list_elements, elements)
-        return [memoryview(await run_to_end(to_json, head))]
-    output["data"] = _list_elements(elements)
-    return [memoryview(to_json(head))]
+
+    def write() -> bytes:
+        output["data"] = _list_elements(elements)
+        return to_json(head)
+
+    is_long = len(elements) > _THREAD_ELEMENTS
+    return [memoryview(await run_to_end(write) if is_long else write())]
 
 
 def _list_elements(elements: Array) -> list[float]:

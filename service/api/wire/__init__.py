@@ -7,10 +7,10 @@ In the order of a request:
   after the answers to earlier ones (`refusal`, `lingering`).
 - `exchange`, a request and its answer, lets the application do what ASGI cannot: receive a body
   into its own memory, and wait until an answer has left.
-- `reader` receives every body: .npy files, tensors and JSON, small and large. The bytes of one of
-  known length, unless they have come with its head, come through `body_pull`, which takes the
-  transport until the body's last byte, with the route's memory as its buffer; those of one in
-  chunks as ASGI has them. `content` inflates a compressed one, and reads digests.
+- `reader` receives every body: .npy files, tensors and JSON, small and large. The bytes of a long
+  one of known length come through `body_pull`, which takes the transport until the body's last
+  byte, with the route's memory as its buffer; those of a short one, or of one in chunks, as ASGI
+  has them. `content` inflates a compressed one, and reads digests.
 - `sender` answers in pieces of 1 MiB, each after the write buffer is empty, so that memory is
   reused only when nobody reads it.
 

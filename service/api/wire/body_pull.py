@@ -9,6 +9,7 @@ from wavetrim.service.api.wire.lingering import LOST
 from wavetrim.service.errors import UploadStalled
 
 if TYPE_CHECKING:
+    from wavetrim.service.api.wire.connection import WireProtocol
     from wavetrim.service.api.wire.exchange import Exchange
 
 PIECE_BYTES: Final = 2**20
@@ -18,7 +19,7 @@ IDLE_SECONDS: Final = 60.0
 """How long the sender of a body may be silent or too slow, and the reader of an answer; chosen."""
 
 LEAST_BYTES_PER_SECOND: Final = 2**10
-"""Least rate at which a body must come; chosen."""
+"""Least rate at which a body must come, over `IDLE_SECONDS`; chosen."""
 
 _NO_VIEW: Final = memoryview(b"")
 
@@ -30,17 +31,14 @@ class BodyPull(asyncio.BufferedProtocol):
     written into a view.
 
     Args:
-        http: The connection's protocol, which is told of everything but bytes.
-        transport: The connection's transport, paused.
+        connection: The connection, which is told of everything but bytes.
         exchange: The request, of whose body at least a byte is still to come. It counts the bytes,
             and takes the transport back after the last one.
     """
 
-    def __init__(
-        self, http: asyncio.Protocol, transport: asyncio.Transport, exchange: "Exchange"
-    ) -> None:
-        self._http = http
-        self._transport = transport
+    def __init__(self, connection: "WireProtocol", exchange: "Exchange") -> None:
+        self._connection = connection
+        self._transport = connection.transport
         self._exchange = exchange
         self._view = _NO_VIEW
         self._filled = 0
@@ -50,16 +48,18 @@ class BodyPull(asyncio.BufferedProtocol):
         self._reading = False
         self._done: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._transport.pause_reading()
+        self._transport.set_protocol(self)
+        # Otherwise uvicorn could resume a transport that is not its own.
+        connection.flow.read_paused = False
 
-    async def fill(self, view: memoryview, idle_seconds: float) -> int:
+    async def fill(self, view: memoryview) -> int:
         """Receives until the view is full or the body ends.
 
         However the call ends, nothing is written into the view afterwards.
 
         Args:
             view: Where the bytes go: one dimension of bytes, at least 1.
-            idle_seconds: How long the sender may be silent, and the time over which it must keep
-                `LEAST_BYTES_PER_SECOND`.
 
         Returns:
             How many bytes have arrived.
@@ -76,7 +76,7 @@ class BodyPull(asyncio.BufferedProtocol):
         self._done = loop.create_future()
         self._heard_at = self._window_at = loop.time()
         self._window_bytes = 0
-        self._timer = loop.call_later(idle_seconds, self._check_pace, idle_seconds)
+        self._timer = loop.call_later(IDLE_SECONDS, self._check_pace)
         self._exchange.acknowledge()
         self._read(True)
         try:
@@ -121,16 +121,16 @@ class BodyPull(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tells the connection's protocol, and the call that waits for bytes."""
         self._reading, self._transport = False, LOST
-        self._http.connection_lost(exc)
+        self._connection.connection_lost(exc)
         self._finish(ClientDisconnect())
 
     def pause_writing(self) -> None:
         """The transport's write buffer is full."""
-        self._http.pause_writing()
+        self._connection.pause_writing()
 
     def resume_writing(self) -> None:
         """The transport's write buffer is empty."""
-        self._http.resume_writing()
+        self._connection.resume_writing()
 
     def _read(self, reading: bool) -> None:
         """Have the transport read, or pause."""
@@ -140,20 +140,19 @@ class BodyPull(asyncio.BufferedProtocol):
         else:
             self._transport.pause_reading()
 
-    def _check_pace(self, idle_seconds: float) -> None:
+    def _check_pace(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
         slow = False
-        if self._window_at + idle_seconds <= now:
-            slow = self._window_bytes < idle_seconds * LEAST_BYTES_PER_SECOND
+        if self._window_at + IDLE_SECONDS <= now:
+            slow = self._window_bytes < IDLE_SECONDS * LEAST_BYTES_PER_SECOND
             self._window_at, self._window_bytes = now, 0
-        silent = self._heard_at + idle_seconds <= now
+        silent = self._heard_at + IDLE_SECONDS <= now
         if silent or slow:
-            received_bytes = self._exchange.received_bytes
-            self._finish(describe_stall(received_bytes, idle_seconds, slow=not silent))
+            self._finish(describe_stall(self._exchange.received_bytes, slow=not silent))
         else:
-            due = min(self._heard_at, self._window_at) + idle_seconds
-            self._timer = loop.call_at(due, self._check_pace, idle_seconds)
+            due = min(self._heard_at, self._window_at) + IDLE_SECONDS
+            self._timer = loop.call_at(due, self._check_pace)
 
     def _finish(self, error: Exception | None) -> None:
         self._view = _NO_VIEW
@@ -165,12 +164,12 @@ class BodyPull(asyncio.BufferedProtocol):
             self._done.set_exception(error)
 
 
-def describe_stall(received_bytes: int, idle_seconds: float, *, slow: bool) -> UploadStalled:
-    """The refusal of a body whose sender is silent, or too slow, for some seconds."""
+def describe_stall(received_bytes: int, *, slow: bool) -> UploadStalled:
+    """The refusal of a body whose sender is silent, or too slow, for `IDLE_SECONDS`."""
     if slow:
         value = f"too slow after {received_bytes} bytes"
-        limit = f"sent at {LEAST_BYTES_PER_SECOND} bytes a second at least, over {idle_seconds:g} s"
+        limit = f"sent at {LEAST_BYTES_PER_SECOND} bytes a second at least, over {IDLE_SECONDS:g} s"
     else:
         value = f"silent after {received_bytes} bytes"
-        limit = f"sent without pauses of {idle_seconds:g} s"
+        limit = f"sent without pauses of {IDLE_SECONDS:g} s"
     return UploadStalled("body", value, limit)

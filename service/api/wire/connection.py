@@ -3,8 +3,8 @@
 A head is limited in length, fields and time (`checks`). To cost a request little, bytes are counted
 at each read and not at each field, and a connection has one timer that looks for a late head.
 
-The application asks for a body's bytes once it has checked the request. Only then is the transport
-lent to a `BodyPull`, until the body's last byte. Other bodies are received by uvicorn.
+The application asks for a body's bytes once it has checked the request. Only then a
+`BodyPull` takes the transport, until the body's last byte. Other bodies are received by uvicorn.
 """
 
 import asyncio
@@ -16,7 +16,6 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from wavetrim.service.api.checks import check_head, check_size, take_authority
-from wavetrim.service.api.wire.body_pull import BodyPull
 from wavetrim.service.api.wire.exchange import CONTINUE, EXCHANGE, Exchange
 from wavetrim.service.api.wire.lingering import LOST, Lingering
 from wavetrim.service.api.wire.refusal import HEAD_SECONDS, WireLimits, refuse
@@ -210,15 +209,6 @@ class WireProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self._half_closed and self.cycle.response_complete:  # it was the last request
             self.transport.close()
-
-    def lend(self, exchange: Exchange) -> BodyPull:
-        """Lends the transport to a `BodyPull` until the last byte of a request's body."""
-        pull = BodyPull(self, self.transport, exchange)
-        self.transport.pause_reading()
-        self.transport.set_protocol(pull)
-        # Otherwise uvicorn could resume a transport that is lent.
-        self.flow.read_paused = False
-        return pull
 
     def take_back(self) -> None:
         """Goes on after a pulled body, whose end the parser has not seen."""

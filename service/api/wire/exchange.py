@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from wavetrim.service.api.wire.body_pull import BodyPull
+from wavetrim.service.api.wire.body_pull import IDLE_SECONDS, BodyPull
 
 if TYPE_CHECKING:
     from wavetrim.service.api.wire.connection import WireProtocol
@@ -139,7 +139,7 @@ class Exchange(asyncio.Transport):
         """How many bytes of a body of known length have come."""
         return (self.length_bytes or 0) - self.left_bytes
 
-    async def receive_into(self, view: memoryview, *, idle_seconds: float) -> int:
+    async def receive_into(self, view: memoryview) -> int:
         """Receives the next bytes of a body of known length into the caller's memory.
 
         It may be called again for the next bytes. ASGI's `receive` does not deliver these bytes
@@ -148,7 +148,6 @@ class Exchange(asyncio.Transport):
 
         Args:
             view: Where the bytes go: one dimension of bytes.
-            idle_seconds: How long the client may be silent.
 
         Returns:
             How many bytes were received: the view's length, or less at the body's end.
@@ -171,17 +170,18 @@ class Exchange(asyncio.Transport):
         if taken == len(view) or not cycle.more_body:
             return taken
         if self._pull is None:
-            self._pull = self._connection.lend(self)
-        return taken + await self._pull.fill(view[taken:], idle_seconds)
+            self._pull = BodyPull(self._connection, self)
+        return taken + await self._pull.fill(view[taken:])
 
-    async def drained(self, idle_seconds: float) -> bool:
+    def abort(self) -> None:
+        """Breaks the connection off."""
+        self._connection.transport.abort()
+
+    async def drained(self) -> bool:
         """Waits until everything that was sent has left this process.
 
-        After that nobody reads the memory that it was sent from.
-
-        Args:
-            idle_seconds: How long the client may receive nothing, or less than 64 KiB a second,
-                before the connection is aborted.
+        After that nobody reads the memory that it was sent from. The connection is aborted when the
+        client has received nothing, or less than 64 KiB a second, for `IDLE_SECONDS`.
 
         Returns:
             True when it has left; False when the connection was lost.
@@ -202,21 +202,21 @@ class Exchange(asyncio.Transport):
             looked_at = now
             if moved_bytes:
                 least_bytes, moved_at = waiting_bytes, now
-            if not is_aborted and (now >= moved_at + idle_seconds or self._is_slow(idle_seconds)):
-                transport.abort()
+            if not is_aborted and (now >= moved_at + IDLE_SECONDS or self._is_slow()):
+                self.abort()
                 is_aborted = True
             if flow.write_paused:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(None if is_aborted else idle_seconds):
+                    async with asyncio.timeout(None if is_aborted else IDLE_SECONDS):
                         await flow.drain()
             else:
                 # Wait for a last byte, which causes no backpressure, or for the end's report.
                 await asyncio.sleep(_PAUSE_SECONDS)
         return False
 
-    def _is_slow(self, over_seconds: float) -> bool:
+    def _is_slow(self) -> bool:
         """Whether the client took too little; it is counted anew after each such time."""
-        if self._waited_seconds < over_seconds:
+        if self._waited_seconds < IDLE_SECONDS:
             return False
         slow = self._taken_bytes < self._waited_seconds * _LEAST_BYTES_PER_SECOND
         self._waited_seconds, self._taken_bytes = 0.0, 0

@@ -51,8 +51,6 @@ class BodyReader:
         head: The part of the body that says how long it is, for refusals.
 
     Attributes:
-        idle_seconds: How long the sender may be silent, and the time over which it must keep
-            `LEAST_BYTES_PER_SECOND`.
         length_bytes: The body's length; None if it comes in chunks, or compressed.
         received_bytes: How many bytes have come.
 
@@ -83,7 +81,6 @@ class BodyReader:
         self.received_bytes = 0
         self._receive_message = request.receive
         self._head = head
-        self.idle_seconds = IDLE_SECONDS
         self._inflater = None if is_plain else Inflater(coding)
         self._window_seconds, self._window_bytes = 0.0, 0
         self._rest = memoryview(b"")
@@ -245,7 +242,7 @@ class BodyReader:
         """Has the server fill a view; returns less than its length only at the body's end."""
         assert self._pulled is not None
         try:
-            count = await self._pulled.receive_into(view, idle_seconds=self.idle_seconds)
+            count = await self._pulled.receive_into(view)
         except BaseException:  # also where the time of a document is over
             self.received_bytes = self._pulled.received_bytes
             raise
@@ -254,16 +251,16 @@ class BodyReader:
 
     async def _receive(self) -> bytes:
         """The next bytes as ASGI delivers them; empty at the end."""
-        clock, idle_seconds = asyncio.get_running_loop().time, self.idle_seconds
+        clock = asyncio.get_running_loop().time
         while not self._ended:
             asked_at = clock()
             if self._exchange is not None:
                 self._exchange.acknowledge()
             try:
-                async with asyncio.timeout(idle_seconds):
+                async with asyncio.timeout(IDLE_SECONDS):
                     message = await self._receive_message()
             except TimeoutError as error:
-                raise describe_stall(self.received_bytes, idle_seconds, slow=False) from error
+                raise describe_stall(self.received_bytes, slow=False) from error
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
             self._ended = not message.get("more_body", False)
@@ -271,10 +268,10 @@ class BodyReader:
             self.received_bytes += len(chunk)
             self._window_seconds += clock() - asked_at
             self._window_bytes += len(chunk)
-            if self._window_seconds >= idle_seconds:
+            if self._window_seconds >= IDLE_SECONDS:
                 least_bytes = self._window_seconds * LEAST_BYTES_PER_SECOND
                 if self._window_bytes < least_bytes and not self._ended:
-                    raise describe_stall(self.received_bytes, idle_seconds, slow=True)
+                    raise describe_stall(self.received_bytes, slow=True)
                 self._window_seconds, self._window_bytes = 0.0, 0
             if chunk:
                 return chunk

@@ -13,7 +13,6 @@ from anyio import CancelScope
 from starlette.types import Scope, Send
 
 from wavetrim.service.api.checks import NPY_TYPES
-from wavetrim.service.api.wire.body_pull import IDLE_SECONDS
 from wavetrim.service.api.wire.exchange import EXCHANGE, SMALL_ANSWER_BYTES, Exchange
 
 RawHeaders = list[tuple[bytes, bytes]]
@@ -73,7 +72,6 @@ async def send_chunks(
     headers: RawHeaders,
     chunks: AsyncGenerator[bytes] | AsyncGenerator[memoryview],
     total_bytes: int | None = None,
-    idle_seconds: float | None = None,
 ) -> bool:
     """Answers with chunks, each of which is made while the one before it leaves.
 
@@ -88,8 +86,6 @@ async def send_chunks(
         headers: Headers in lower case, without Content-Length.
         chunks: What is sent.
         total_bytes: The length of all chunks; None if it is not known before their end.
-        idle_seconds: How long the client may receive nothing before the connection is aborted; None
-            for `IDLE_SECONDS`.
 
     Returns:
         True when everything has left; False when the connection was lost.
@@ -97,19 +93,19 @@ async def send_chunks(
     if total_bytes is not None:
         headers = [*headers, (b"content-length", str(total_bytes).encode())]
     exchange: Exchange = scope[EXCHANGE]
-    seconds = idle_seconds or IDLE_SECONDS
     async with aclosing(chunks):
         await send({"type": "http.response.start", "status": status, "headers": headers})
         try:
             async for chunk in chunks:
-                if not await exchange.drained(seconds):
+                if not await exchange.drained():
                     return False
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            if not await exchange.drained(seconds):
+            if not await exchange.drained():
                 return False
         except BaseException:
+            exchange.abort()
             with CancelScope(shield=True):
-                await exchange.drained(0.0)  # aborts the connection
+                await exchange.drained()
             raise
         await send({"type": "http.response.body", "body": b""})
     return True
