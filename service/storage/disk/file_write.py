@@ -13,7 +13,7 @@ import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ from wavetrim.service.storage.disk.checksum import combine
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
 from wavetrim.service.storage.disk.files import (
     THIS_FILE,
-    Extending,
+    allocate,
     flush,
     write_whole,
 )
@@ -45,8 +45,7 @@ class FileWrite:
         writer: Does its tasks, in order.
         path: The file; must not exist.
         size_bytes: Its length.
-        extending: Takes space on the disk for so many bytes of the file, which get them in the
-            block.
+        making: Around its making: counts it, and explains what goes wrong.
 
     Attributes:
         writer: The writer.
@@ -59,14 +58,13 @@ class FileWrite:
         path: Path,
         size_bytes: int,
         *,
-        extending: Extending = lambda _: nullcontext(),
+        making: Callable[[int], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
         self.writer = writer
         self._path = path
         self._size_bytes = size_bytes
-        self._extending = extending
+        self._making = making
         self._file = self._direct = -1  # descriptors; the second one goes past the cache
-        self._written_bytes = 0
         self.error: BaseException | None = None
         self._pieces: dict[int, tuple[memoryview, Future[int]]] = {}
         self._aborted = self._is_ours = False
@@ -118,8 +116,10 @@ class FileWrite:
 
     def _make(self) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._file, self._written_bytes = os.open(self._path, flags, 0o600), 0
-        self._is_ours = True
+        with self._making(self._size_bytes):
+            self._file = os.open(self._path, flags, 0o600)
+            self._is_ours = True
+            allocate(self._file, self._size_bytes)
         with suppress(OSError):  # some file systems have only their cache
             self._direct = os.open(self._path, os.O_WRONLY | os.O_DIRECT | THIS_FILE)
 
@@ -134,12 +134,10 @@ class FileWrite:
         last = max(first, end // PAGE_BYTES * PAGE_BYTES)
         if self._direct < 0 or (_find_address(view) - offset) % PAGE_BYTES:
             first = last = offset
-        with self._extending(self._written_bytes + len(view)):
-            self._write_cached(offset, view[: first - offset])
-            if first < last:
-                write_whole(self._direct, view[first - offset : last - offset], first)
-            self._write_cached(last, view[last - offset :])
-        self._written_bytes += len(view)
+        self._write_cached(offset, view[: first - offset])
+        if first < last:
+            write_whole(self._direct, view[first - offset : last - offset], first)
+        self._write_cached(last, view[last - offset :])
 
     def _write_cached(self, offset: int, view: memoryview) -> None:
         write_whole(self._file, view, offset)

@@ -7,8 +7,8 @@ matrices can be deleted and jobs cancelled only while the database can be writte
 import errno
 import logging
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -24,9 +24,6 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 THIS_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Flags that refuse a link, and do not wait for the other end of a pipe."""
-
-Extending = Callable[[int], AbstractContextManager[None]]
-"""Takes space on the disk for a file of this length, which is made as long within the block."""
 
 
 def measure_disk(folder: Path) -> dict[str, int]:
@@ -45,29 +42,48 @@ def count_usable_bytes(folder: Path) -> int:
     return found.f_bavail * found.f_frsize - RESERVE_BYTES
 
 
-def require_space(folder: Path, size_bytes: int, length_bytes: int, *, own_bytes: int) -> None:
-    """Make sure that a file can grow.
+def require_space(folder: Path, size_bytes: int, *, promised_bytes: int = 0) -> None:
+    """Make sure that there is space for a file.
 
     Args:
-        folder: Where it is.
-        size_bytes: Its final length, for words.
-        length_bytes: The length to which it grows now.
-        own_bytes: What it has of the disk already, less what other files may still take.
+        folder: Where it will be.
+        size_bytes: Its length.
+        promised_bytes: What other files may still take.
 
     Raises:
         StorageFull: The file system has too little left.
         StorageFailed: The folder is away.
     """
     try:
-        usable_bytes = count_usable_bytes(folder) + own_bytes
+        usable_bytes = count_usable_bytes(folder) - promised_bytes
     except OSError as error:
         raise explain(error, folder, size_bytes) from error
-    if length_bytes > usable_bytes:
+    if size_bytes > usable_bytes:
         limit = (
             f"at most the {max(usable_bytes, 0)} bytes that {folder} has free beside the "
             f"reserve of {RESERVE_BYTES}"
         )
         raise StorageFull("matrix size", size_bytes, limit)
+
+
+@contextmanager
+def making(folder: Path, size_bytes: int) -> Iterator[None]:
+    """Have a file made in the block, with all of its space (`allocate`).
+
+    Raises:
+        StorageFull: The file system has too little left.
+        StorageFailed: The file cannot be made.
+    """
+    require_space(folder, size_bytes)
+    try:
+        yield
+    except OSError as error:
+        raise explain(error, folder, size_bytes) from error
+
+
+def allocate(file: int, size_bytes: int) -> None:
+    """Give a new file its length and all of its space: later nobody can take that from it."""
+    os.posix_fallocate(file, 0, size_bytes)
 
 
 def write_whole(file: int, view: memoryview, offset: int) -> None:

@@ -163,7 +163,7 @@ class Draft:
             self._store.writer,
             self.matrix.unfinished,
             self.matrix.size_bytes,
-            extending=partial(self._store.stored.extending, self.matrix),
+            making=partial(self._store.stored.making, self.matrix),
         )
 
     async def _finish(self) -> int | None:
@@ -181,7 +181,7 @@ class Draft:
         return await asyncio.shield(asyncio.wrap_future(self.file.finish(self.matrix.path)))
 
     def _write_small(self) -> int:
-        with self._store.stored.extending(self.matrix, self.matrix.size_bytes):
+        with self._store.stored.making(self.matrix, self.matrix.size_bytes):
             write_file(self.matrix.path, self.view, syncs=False)
         return zlib.crc32(self.view)
 

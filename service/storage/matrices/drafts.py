@@ -2,7 +2,7 @@
 
 A matrix's whole .npy file lies in one extent of the arena, and is written to disk meanwhile. It
 stays there when it is stored, as its own cache. If the arena has no memory, it lies in the mapped
-file that it becomes: `<id>.part`, named `<id>.npy` when complete.
+file that it becomes, which is named `<id>.npy` when it is complete.
 
 After a failed commit it is not known whether the row exists. To find out, it is added once more:
 that waits for a transaction that may still commit it, and fails if the row exists.
@@ -11,7 +11,7 @@ that waits for a transaction that may still commit it, and fails if the row exis
 import asyncio
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -110,10 +110,11 @@ class Drafts:
             return await self._begin(replace(matrix, on_disk=True))
 
     async def _begin(self, matrix: Matrix) -> Draft:
-        await run_to_end(self.store.stored.begin, matrix, growing=False)
+        await run_to_end(self.store.stored.begin, matrix, announced=False)
         try:
-            make_file = partial(self._map, matrix, growing=False) if matrix.on_disk else None
-            hold = await self.store.arena.obtain(matrix.size_bytes, "storage", make_file)
+            hold = await self.store.arena.obtain(
+                matrix.size_bytes, "storage", self._choose_file(matrix)
+            )
         except BaseException:
             self.store.stored.note_discarded(matrix.id)
             raise
@@ -132,11 +133,10 @@ class Drafts:
             StorageFailed: Its file cannot be written.
             Exception: What `fill` has raised. Nothing of the matrix is left then.
         """
-        await run_to_end(self.store.stored.begin, matrix, growing=True)
-        make_file = partial(self._map, matrix, growing=True) if matrix.on_disk else None
+        await run_to_end(self.store.stored.begin, matrix, announced=True)
         intake = Intake(
             self.store.arena, matrix.size_bytes, "storage",
-            head=_format_header(matrix), make_file=make_file,
+            head=_format_header(matrix), make_file=self._choose_file(matrix),
         )  # fmt: skip
         with closing(intake):
             try:
@@ -185,11 +185,12 @@ class Drafts:
                 self._remove(matrix)
             del self._unclear[matrix.id]
 
-    async def _map(self, matrix: Matrix, *, growing: bool) -> Hold:
-        extending = partial(self.store.stored.extending, matrix)
-        return await map_file(
-            matrix.unfinished, matrix.size_bytes, "storage", extending=extending, growing=growing
-        )
+    def _choose_file(self, matrix: Matrix) -> Callable[[int], Awaitable[Hold]] | None:
+        """What makes files where the arena has no memory; None for a matrix in memory only."""
+        if not matrix.on_disk:
+            return None
+        making = partial(self.store.stored.making, matrix)
+        return partial(map_file, holder="storage", folder=self.store.folder, making=making)
 
     def _end_failed(self, matrix: Matrix, error: BaseException) -> None:
         """End a commit that has failed; returns if the row is there nevertheless."""

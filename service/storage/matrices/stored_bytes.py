@@ -31,13 +31,13 @@ class _Unpublished:
 
     Attributes:
         matrix: What it will be.
-        counted_bytes: The length of its file that is counted.
-        made_bytes: The length to which the disk has given it blocks.
+        is_counted: Whether its file counts.
+        is_made: Whether the disk has given it space.
     """
 
     matrix: Matrix
-    counted_bytes: int
-    made_bytes: int = 0
+    is_counted: bool
+    is_made: bool = False
 
 
 class StoredBytes:
@@ -67,16 +67,16 @@ class StoredBytes:
 
     # Matrices that are not published yet.
 
-    def begin(self, matrix: Matrix, *, growing: bool) -> None:
+    def begin(self, matrix: Matrix, *, announced: bool) -> None:
         """Begin to count a matrix that is about to be stored.
 
         Args:
             matrix: The matrix.
-            growing: Whether its file counts as it comes (`extending`), instead of as a whole now.
+            announced: Whether its file counts only when it is made (`making`), instead of now.
 
         Raises:
             StoredQuotaReached: The owner's quota has less left.
-            StorageFull: There is no space for the whole of it now: by the setting, or on the disk.
+            StorageFull: There is no space for it now: by the setting, or on the disk.
             StorageFailed: The folder is away.
         """
         most_bytes = self._read_quota(matrix.owner) if matrix.owner else None
@@ -86,34 +86,35 @@ class StoredBytes:
                 if total_bytes > most_bytes:
                     raise StoredQuotaReached(total_bytes, most_bytes)
             if matrix.on_disk:
-                self._require(matrix.size_bytes, matrix.size_bytes, counted_bytes=0)
-            counted_bytes = matrix.size_bytes if matrix.on_disk and not growing else 0
-            self._unpublished[matrix.id] = _Unpublished(matrix, counted_bytes)
+                self._require(matrix.size_bytes)
+            is_counted = matrix.on_disk and not announced
+            self._unpublished[matrix.id] = _Unpublished(matrix, is_counted)
 
     @contextmanager
-    def extending(self, matrix: Matrix, end_bytes: int) -> Iterator[None]:
-        """Count more of a matrix, if less is counted; its file grows within the block.
+    def making(self, matrix: Matrix, size_bytes: int) -> Iterator[None]:
+        """Count a matrix's file, if it is not counted; it is made with its space within the block.
 
         Args:
             matrix: The matrix; `begin` was called for it.
-            end_bytes: The length of its file after the block.
+            size_bytes: The length of the file: shorter ones only have its first bytes, and do not
+                count.
 
         Raises:
             StorageFull: There is no space: by the setting, or on the disk.
-            StorageFailed: It cannot be written, or was given up.
+            StorageFailed: It cannot be made, or was given up.
         """
         with self._lock:
             one = self._unpublished.get(matrix.id)
             if one is None:
                 raise StorageFailed(self._folder, f"matrix {matrix.id} was given up")
-            if end_bytes > one.counted_bytes:
-                self._require(matrix.size_bytes, end_bytes, counted_bytes=one.counted_bytes)
-                one.counted_bytes = end_bytes
+            if not one.is_counted:
+                self._require(size_bytes)
+            one.is_counted = one.is_counted or size_bytes == matrix.size_bytes
         try:
             yield
         except OSError as error:
             raise self.explain(error, matrix.size_bytes) from error
-        one.made_bytes = end_bytes
+        one.is_made = one.is_counted
 
     def explain(self, error: OSError, size_bytes: int) -> Exception:
         """The error for the caller of a failed write; the failure is noted for readiness, too."""
@@ -193,23 +194,23 @@ class StoredBytes:
         with reading(self._database) as connection:
             return connection.scalar(wanted)
 
-    def _require(self, size_bytes: int, end_bytes: int, *, counted_bytes: int) -> None:
-        """Make sure that a file can have `end_bytes`; `counted_bytes` of it are counted already."""
-        free = self._max_storage_bytes - self._count_on_disk() + counted_bytes
-        if end_bytes > free:
+    def _require(self, size_bytes: int) -> None:
+        """Make sure that there is space for a file of this length."""
+        free = self._max_storage_bytes - self._count_on_disk()
+        if size_bytes > free:
             limit = (
                 f"at most the {max(free, 0)} bytes left of {self._max_storage_bytes} "
                 "(max_storage_bytes)"
             )
             raise StorageFull("matrix size", size_bytes, limit)
-        promised = sum(one.counted_bytes - one.made_bytes for one in self._unpublished.values())
-        own_bytes = counted_bytes - promised
-        require_space(self._folder, size_bytes, end_bytes, own_bytes=own_bytes)
+        coming = self._unpublished.values()
+        promised = (one.matrix.size_bytes for one in coming if one.is_counted and not one.is_made)
+        require_space(self._folder, size_bytes, promised_bytes=sum(promised))
 
     def _count_on_disk(self) -> int:
         stored = self._sum_stored().items()
-        coming = sum(one.counted_bytes for one in self._unpublished.values())
-        return coming + sum(size for (_, on_disk), size in stored if on_disk)
+        coming = (one.matrix.size_bytes for one in self._unpublished.values() if one.is_counted)
+        return sum(coming) + sum(size for (_, on_disk), size in stored if on_disk)
 
     def _count_owned(self, owner: str) -> int:
         coming = [one.matrix for one in self._unpublished.values()]

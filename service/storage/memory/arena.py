@@ -126,14 +126,14 @@ class Arena:
         self,
         size_bytes: int,
         holder: str,
-        otherwise: Callable[[], Awaitable[Hold]] | None = None,
+        otherwise: Callable[[int], Awaitable[Hold]] | None = None,
     ) -> Hold:
         """An extent; for it the arena grows, gives back unused slabs, and evicts.
 
         Args:
             size_bytes: Its size.
             holder: What needs it.
-            otherwise: Finds memory elsewhere if there is none; None to refuse that.
+            otherwise: Finds as much memory elsewhere if there is none; None to refuse that.
 
         Raises:
             ArenaFull: There is no memory. This does not wait for others to release theirs.
@@ -152,7 +152,7 @@ class Arena:
         except ArenaFull:
             if otherwise is None:
                 raise
-            return await otherwise()
+            return await otherwise(size_bytes)
         self._grow_ahead()
         return hold
 

@@ -3,7 +3,7 @@
 A header of some bytes may announce gigabytes. So memory for all of them is taken when a
 `FACTOR`th has come, and until then for so many bytes, at most `FACTOR` times what has come. The
 bytes so far are then copied into the larger memory, which costs little: they are few. Where the
-arena has no memory, there is a mapped file instead, which grows with the bytes.
+arena has no memory, a mapped file of that size takes its place.
 """
 
 import mmap
@@ -32,6 +32,10 @@ Fill = Callable[[memoryview], Awaitable[None]]
 """Receives the body's next bytes, as many as the view takes."""
 
 
+Step = Callable[[int, int], Awaitable[None]]
+"""Called with begin and end of what was received."""
+
+
 class Intake:
     """Memory for one body; `close` lets go of it.
 
@@ -40,8 +44,7 @@ class Intake:
         size_bytes: Size of the whole memory.
         holder: What holds it.
         head: Bytes at the beginning of the memory that are not the body's.
-        make_file: Makes a mapped file that grows, for a body for which the arena has no memory;
-            None to refuse that.
+        make_file: Makes a mapped file of a size where the arena has no memory; None to refuse that.
 
     Attributes:
         hold: The memory so far; None before there is any.
@@ -55,7 +58,7 @@ class Intake:
         holder: str,
         *,
         head: bytes = b"",
-        make_file: Callable[[], Awaitable[Hold]] | None = None,
+        make_file: Callable[[int], Awaitable[Hold]] | None = None,
     ) -> None:
         self._arena = arena
         self._size_bytes = size_bytes
@@ -77,48 +80,30 @@ class Intake:
             ArenaFull: There is no memory, and a file is not wanted.
             StorageFull: The disk has no space either.
         """
-        while self.hold is None or len(self.hold.extent.view) < self._size_bytes:
-            length = self._choose_length()
-            await self._move(await self._arena.obtain(length, self._holder, self._make_file))
-            assert self.hold is not None
-            view = self.hold.extent.view
-            if len(view) < self._size_bytes:
-                await fill(view[self.filled_bytes :])
-                self.filled_bytes = len(view)
-        return self.hold.extent
+        while True:
+            is_trusted = self.filled_bytes >= self._trusted_end
+            step_bytes = min(self._trusted_end, max(FIRST_BYTES, FACTOR * self.filled_bytes))
+            length = self._size_bytes if is_trusted else step_bytes
+            hold = await self._arena.obtain(length, self._holder, self._make_file)
+            await self._move(hold)
+            if is_trusted:
+                return hold.extent
+            await self._fill(fill, hold.extent, length)
 
-    async def fill_rest(
-        self, fill: Fill, on_step: Callable[[int, int], Awaitable[None]] | None = None
-    ) -> None:
+    async def fill_rest(self, fill: Fill, on_step: Step | None = None) -> None:
         """Receive the rest, into the memory that `open` has found.
 
         Args:
             fill: Called with memory to be filled.
-            on_step: Called after each `WRITE_BYTES` with their begin and end in the memory.
+            on_step: Called after each `WRITE_BYTES`.
         """
         assert self.hold is not None, "`open` has found memory for all of the body"
-        extent = self.hold.extent
-        if isinstance(extent, MappedFile):
-            await self._fill_file(extent, fill)
-            return
-        while (begin := self.filled_bytes) < self._size_bytes:
-            end = min(self._size_bytes, begin + WRITE_BYTES)
-            await fill(extent.view[begin:end])
-            if on_step is not None:
-                await on_step(begin, end)
-            self.filled_bytes = end
+        await self._fill(fill, self.hold.extent, self._size_bytes, on_step)
 
     def close(self) -> None:
         """Let go of the memory, which others may hold, too."""
         if self.hold is not None:
             self.hold.release()
-
-    def _choose_length(self) -> int:
-        """The next size of the memory: all, or as much as the bytes so far allow."""
-        filled = self.filled_bytes
-        if self._size_bytes > self._arena.limit_bytes or filled >= self._trusted_end:
-            return self._size_bytes
-        return min(self._trusted_end, max(FIRST_BYTES, FACTOR * filled))
 
     async def _move(self, hold: Hold) -> None:
         """Copy the bytes so far into larger memory."""
@@ -127,25 +112,37 @@ class Intake:
         if before is not None:
             source = before.extent.view[: self.filled_bytes]
         try:
-            if isinstance(hold.extent, MappedFile):
-                await run_to_end(hold.extent.write, 0, source)
-            elif len(source) > _COPIED_AT_ONCE:
-                await run_to_end(copy_bytes, hold.extent.view[: len(source)], source)
-            else:
-                copy_bytes(hold.extent.view[: len(source)], source)
+            await _copy(hold.extent, 0, source)
         finally:
             if before is not None:
                 before.release()
 
-    async def _fill_file(self, file: MappedFile, fill: Fill) -> None:
-        """Receive the rest into a file, by a buffer: the event loop must not wait for the disk."""
-        # A mapped buffer takes memory only once it is filled.
-        buffer = memoryview(mmap.mmap(-1, min(self._size_bytes, _PIECE_BYTES)))
-        while (left := self._size_bytes - self.filled_bytes) > 0:
-            piece = buffer[:left]
+    async def _fill(
+        self, fill: Fill, extent: Extent, end_bytes: int, on_step: Step | None = None
+    ) -> None:
+        """Receive bytes up to an end; into a file by a buffer, as the loop must not wait for it."""
+        buffer = None
+        if isinstance(extent, MappedFile):  # a mapped buffer takes memory only once it is filled
+            buffer = memoryview(mmap.mmap(-1, _PIECE_BYTES))
+        while (begin := self.filled_bytes) < end_bytes:
+            most = WRITE_BYTES if buffer is None else _PIECE_BYTES
+            end = min(end_bytes, begin + most)
+            piece = extent.view[begin:end] if buffer is None else buffer[: end - begin]
             await fill(piece)
-            await run_to_end(file.write, self.filled_bytes, piece)
-            self.filled_bytes += len(piece)
+            if buffer is not None:
+                await _copy(extent, begin, piece)
+            if on_step is not None:
+                await on_step(begin, end)
+            self.filled_bytes = end
+
+
+async def _copy(extent: Extent, begin: int, source: memoryview) -> None:
+    """Copy bytes into an extent; in a thread, if they are many or the disk may be waited for."""
+    target = extent.view[begin : begin + len(source)]
+    if isinstance(extent, MappedFile) or len(source) > _COPIED_AT_ONCE:
+        await run_to_end(copy_bytes, target, source)
+    else:
+        copy_bytes(target, source)
 
 
 def copy_bytes(target: memoryview, source: memoryview) -> None:

@@ -1,17 +1,14 @@
 """Mapped files: memory on disk, where the arena has none."""
 
 import os
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from wavetrim.scheduler.execution.pages import map_shared
 from wavetrim.service.storage.disk.checksum import read_crc32
-from wavetrim.service.storage.disk.files import (
-    THIS_FILE,
-    Extending,
-    flush,
-    remove,
-    write_whole,
-)
+from wavetrim.service.storage.disk.files import allocate, flush, remove
 from wavetrim.service.storage.memory.extent import Extent, Hold
 from wavetrim.service.threads import run_to_end
 
@@ -20,54 +17,38 @@ class MappedFile(Extent):
     """A mapped file that is removed when nobody holds it, unless it has got another name.
 
     Args:
-        path: A file that does not exist yet.
-        size_bytes: Its length.
-        extending: Takes space on the disk for a file of a length, to which it grows in the block,
-            and explains what goes wrong there.
-        growing: Whether `write` takes its blocks on the disk, instead of all at once. On a full
-            disk, touching memory that has none kills the process.
+        folder: Where it is made.
+        size_bytes: Its length. It gets all of its space on the disk: on a full one, touching
+            memory that has none kills the process.
+        making: Around its making: counts it, and explains what goes wrong.
 
     Raises:
         StorageFull: There is no space for it.
         StorageFailed: It cannot be made.
     """
 
-    __slots__ = ("_extending", "_path")
+    __slots__ = ("_path",)
 
-    def __init__(self, path: Path, size_bytes: int, *, extending: Extending, growing: bool) -> None:
-        self._path = path
-        self._extending = extending
+    def __init__(
+        self,
+        folder: Path,
+        size_bytes: int,
+        making: Callable[[int], AbstractContextManager[None]],
+    ) -> None:
+        self._path = folder / f"{uuid.uuid4().hex}.part"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            with extending(0 if growing else size_bytes):
-                file = os.open(path, flags, 0o600)
+            with making(size_bytes):
+                file = os.open(self._path, flags, 0o600)
                 try:
-                    if growing:
-                        os.ftruncate(file, size_bytes)
-                    else:
-                        os.posix_fallocate(file, 0, size_bytes)
-                    view = map_shared(file, size_bytes).data
+                    allocate(file, max(1, size_bytes))
+                    view = map_shared(file, max(1, size_bytes)).data
                 finally:
                     os.close(file)
         except BaseException:
-            remove(path)
+            remove(self._path)
             raise
-        super().__init__(str(path), 0, view, self._remove)
-
-    def write(self, begin: int, content: bytes | memoryview) -> None:
-        """Copy bytes to an offset of the file, from its beginning to its end. Blocks the thread.
-
-        Raises:
-            StorageFull: The disk has no space for them.
-            StorageFailed: They cannot be written.
-        """
-        with self._extending(begin + len(content)):
-            # It is opened anew each time: a descriptor is scarcer than this is slow.
-            file = os.open(self._path, os.O_WRONLY | THIS_FILE)
-            try:
-                write_whole(file, memoryview(content), begin)
-            finally:
-                os.close(file)
+        super().__init__(str(self._path), 0, view, self._remove)
 
     def finish(self, name: Path) -> int:
         """Make the file durable under another name, and keep it; returns its CRC-32.
@@ -88,7 +69,11 @@ class MappedFile(Extent):
 
 
 async def map_file(
-    path: Path, size_bytes: int, holder: str, *, extending: Extending, growing: bool
+    size_bytes: int,
+    holder: str,
+    *,
+    folder: Path,
+    making: Callable[[int], AbstractContextManager[None]],
 ) -> Hold:
     """Make a `MappedFile` in a thread; a caller who is cancelled meanwhile leaves none.
 
@@ -97,13 +82,8 @@ async def map_file(
         StorageFailed: It cannot be made.
     """
     made: list[Hold] = []
-
-    def make() -> None:
-        file = MappedFile(path, size_bytes, extending=extending, growing=growing)
-        made.append(file.hold(holder))
-
     try:
-        await run_to_end(make)
+        await run_to_end(lambda: made.append(MappedFile(folder, size_bytes, making).hold(holder)))
     except BaseException:
         for hold in made:
             hold.release()

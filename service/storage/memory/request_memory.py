@@ -1,13 +1,12 @@
 """Memory of one request, for its operands and its result, until it has its answer."""
 
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from wavetrim.service.storage.disk.files import explain, require_space
+from wavetrim.service.storage.disk.files import making
 from wavetrim.service.storage.memory.arena import Arena
 from wavetrim.service.storage.memory.extent import PAGE_BYTES, Extent, Hold
 from wavetrim.service.storage.memory.intake import Fill, Intake
@@ -48,7 +47,9 @@ class RequestMemory:
     ) -> None:
         self.extents: list[Extent] = []
         self._arena = arena
-        self._folder = folder
+        self._make_file = partial(
+            map_file, holder="request", folder=folder, making=partial(making, folder)
+        )
         self._take = take
         self._ends: list[Callable[[], None]] = []
         self._taken_bytes = 0
@@ -73,8 +74,8 @@ class RequestMemory:
             QuotaReached, QuotaTooSmall, StorageFull: As `obtain`.
         """
         self._count(size_bytes)
-        make_file = partial(self._map, max(1, size_bytes), growing=True)
-        with closing(Intake(self._arena, size_bytes, "request", make_file=make_file)) as intake:
+        intake = Intake(self._arena, size_bytes, "request", make_file=self._make_file)
+        with closing(intake):
             extent = await intake.open(fill)
             await intake.fill_rest(fill)
             self._keep(extent.hold("request"))
@@ -90,8 +91,7 @@ class RequestMemory:
         """
         self._count(len(head) + size_bytes)
         begin = -(-len(head) // PAGE_BYTES) * PAGE_BYTES
-        make_file = partial(self._map, max(1, begin + size_bytes), growing=False)
-        hold = await self._arena.obtain(begin + size_bytes, "request", make_file)
+        hold = await self._arena.obtain(begin + size_bytes, "request", self._make_file)
         self._keep(hold)
         piece = _find_piece(hold.extent, begin, size_bytes, head_bytes=len(head))
         piece.whole[: len(head)] = head
@@ -105,21 +105,6 @@ class RequestMemory:
     def _keep(self, hold: Hold) -> None:
         self._ends.append(hold.release)
         self.extents.append(hold.extent)
-
-    async def _map(self, size_bytes: int, *, growing: bool) -> Hold:
-        path = self._folder / f"{uuid.uuid4().hex}.part"
-        extending = partial(self._extending, path, size_bytes)
-        return await map_file(path, size_bytes, "request", extending=extending, growing=growing)
-
-    @contextmanager
-    def _extending(self, path: Path, size_bytes: int, length_bytes: int) -> Iterator[None]:
-        """Make sure that a file can grow to a length."""
-        try:
-            made_bytes = path.stat().st_blocks * 512 if path.exists() else 0
-            require_space(self._folder, size_bytes, length_bytes, own_bytes=made_bytes)
-            yield
-        except OSError as error:
-            raise explain(error, self._folder, size_bytes) from error
 
 
 def _find_piece(extent: Extent, begin: int, size_bytes: int, head_bytes: int = 0) -> Piece:

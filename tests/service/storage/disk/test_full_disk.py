@@ -74,7 +74,7 @@ def test_an_upload_of_exactly_the_free_bytes_leaves_nothing_behind():
 def test_a_file_that_cannot_be_made_durable_is_neither_there_nor_counted(database, tmp_path):
     store = open_store(database, tmp_path)
     draft = begin_draft(store, 3, 5)
-    os.truncate(draft.matrix.unfinished, 10)
+    os.truncate(draft.hold.extent.slab, 10)
     with pytest.raises(StorageFailed, match="bytes long"):
         run(draft.publish())
     assert list_files(store) == []
