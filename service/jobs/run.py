@@ -288,7 +288,6 @@ class LiveJob(Attempt):
         )  # fmt: skip
         success = Success(done)
         try:
-            await self.draft.write_rest()
             self.is_handed_over = True  # whatever happens now, that ends the draft
             await self.draft.publish(settle=Together(self.all.jobs.succeed, success))
         except (OSError, StorageFull, StorageFailed) as error:

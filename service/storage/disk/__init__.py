@@ -1,7 +1,7 @@
 """Files of matrices on disk: written once, whole or not at all.
 
-- `disk_writer` is the thread that writes matrices, and yields to the database's commits.
-  `file_write` writes one file, with a `checksum`.
+- `disk_writer` is the thread that writes matrices, each to a file with a `checksum`, and yields to
+  the database's commits.
 - `files` finds space for files, and makes them safe against a power cut.
 - `unsynced_files` are the small ones: their bytes are committed with their rows, and many share a
   sync. A start writes anew what a power cut has undone.

@@ -42,20 +42,19 @@ def count_usable_bytes(folder: Path) -> int:
     return found.f_bavail * found.f_frsize - RESERVE_BYTES
 
 
-def require_space(folder: Path, size_bytes: int, *, promised_bytes: int = 0) -> None:
+def require_space(folder: Path, size_bytes: int) -> None:
     """Make sure that there is space for a file.
 
     Args:
         folder: Where it will be.
         size_bytes: Its length.
-        promised_bytes: What other files may still take.
 
     Raises:
         StorageFull: The file system has too little left.
         StorageFailed: The folder is away.
     """
     try:
-        usable_bytes = count_usable_bytes(folder) - promised_bytes
+        usable_bytes = count_usable_bytes(folder)
     except OSError as error:
         raise explain(error, folder, size_bytes) from error
     if size_bytes > usable_bytes:

@@ -48,7 +48,6 @@ class UnsyncedFiles:
 
     def __init__(self, database: Engine, commits: SharedCommits, folder: Path) -> None:
         self._database, self._commits, self._folder = database, commits, folder
-        self._waiting: dict[str, int] = {}
         self._waiting_bytes = 0
         self._lock = threading.Lock()
         self._descriptor: int | None = None
@@ -65,8 +64,7 @@ class UnsyncedFiles:
         """
         # Of a write that fails the system tells those who had the folder open then.
         self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | THIS_FILE)
-        with reading(self._database) as connection:
-            left = list(connection.scalars(select(unsynced_files.c.matrix)))
+        left = self._list()
         try:
             self._write_anew(left)
         except OSError:
@@ -74,10 +72,9 @@ class UnsyncedFiles:
         else:
             self._forget(left)
 
-    def note_added(self, matrix_id: str, size_bytes: int) -> None:
-        """The bytes of a file that is there were committed."""
+    def note_added(self, size_bytes: int) -> None:
+        """The bytes of a file that is there were committed (`add_contents`)."""
         with self._lock:
-            self._waiting[matrix_id] = size_bytes
             self._waiting_bytes += size_bytes
 
     def sync(self) -> None:
@@ -87,20 +84,17 @@ class UnsyncedFiles:
             OSError: They could neither be synced nor written anew, and go on waiting.
             sqlalchemy.exc.SQLAlchemyError: The database does not answer; likewise.
         """
-        with self._lock:
-            waiting = dict(self._waiting)
-        if not waiting or self._descriptor is None:
+        waiting_bytes = self._waiting_bytes
+        if not waiting_bytes or self._descriptor is None:
             return
+        waiting = self._list()
         try:
             _sync_file_system(self._descriptor)
         except OSError as error:
             logger.warning("%d files were not synced (%s): written anew", len(waiting), error)
-            self._write_anew(list(waiting))
-        self._forget(list(waiting))
-        with self._lock:
-            for matrix_id, size_bytes in waiting.items():
-                del self._waiting[matrix_id]
-                self._waiting_bytes -= size_bytes
+            self._write_anew(waiting)
+        self._forget(waiting)
+        self.note_added(-waiting_bytes)
 
     def close(self) -> None:
         """Sync what waits; what cannot be synced is left to the next start."""
@@ -111,6 +105,10 @@ class UnsyncedFiles:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+    def _list(self) -> Sequence[str]:
+        with reading(self._database) as connection:
+            return connection.scalars(select(unsynced_files.c.matrix)).all()
 
     def _write_anew(self, ids: Sequence[str]) -> None:
         """Write files once more, each as a whole, from the bytes in the database."""

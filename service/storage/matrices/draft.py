@@ -11,8 +11,7 @@ from anyio import CancelScope
 
 from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.database.shared_commits import Change
-from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
-from wavetrim.service.storage.disk.file_write import FileWrite
+from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES, FileWrite
 from wavetrim.service.storage.disk.files import remove
 from wavetrim.service.storage.disk.unsynced_files import write_file
 from wavetrim.service.storage.matrices.matrix import Matrix
@@ -27,9 +26,8 @@ if TYPE_CHECKING:
 class Draft:
     """A matrix that is not stored yet, in the arena or in the mapped file that it will be.
 
-    From the arena, a received matrix is written to its file from its beginning to its end
-    (`write`). A computed one is written in pieces as its rows become final (`write_final`), and
-    then the rest (`write_rest`). `publish` or `discard` ends it.
+    From the arena it is written to its file in pieces, as they are received (`write_received`) or
+    their rows become final (`write_final`), and then the rest. `publish` or `discard` ends it.
 
     Args:
         drafts: Adds it to the store.
@@ -50,68 +48,50 @@ class Draft:
         self.hold = hold
         self.view = hold.extent.view
         self._drafts, self._store = drafts, drafts.store
-        self._written: set[int] = set()
         is_written = matrix.on_disk and not isinstance(hold.extent, MappedFile)
         is_small = is_written and drafts.store.unsynced.takes(matrix.size_bytes)
         self.content = self.view if is_small else None
         self.file = self._begin_file() if is_written and not is_small else None
 
-    async def write(self, begin: int, end: int) -> None:
-        """Have bytes of the view written to disk; they must not change any more.
+    async def write_received(self, begin: int, end: int) -> None:
+        """Have bytes written to disk, from the piece in which the first one lies.
 
         Raises:
-            StorageFull: The disk has no space for what was written so far.
+            StorageFull: The disk has no space.
             StorageFailed: It cannot be written.
         """
-        if self.file is None:
-            return
-        for first in range(begin, end, WRITE_BYTES):
-            piece = self.view[first : min(end, first + WRITE_BYTES)]
-            if self.file.writer.is_full:
-                await run_to_end(self.file.write, first, piece)
-            else:
-                self.file.write(first, piece)
-        if self.file.error is not None:
+        self._write(range(begin // WRITE_BYTES, end // WRITE_BYTES))
+        if self.file is not None and self.file.error is not None:
             raise self._explain(self.file.error)
 
     def write_final(self, final: Sequence[range]) -> None:
         """Have pieces written whose rows are final.
 
-        This never waits: what comes while the writer is full is left to a later call.
-
         Args:
             final: All final rows.
         """
         for rows in final:
-            for piece in find_pieces(self.matrix, rows):
-                if self.file is None or self.file.writer.is_full:
-                    return
-                if piece not in self._written:
-                    self._written.add(piece)
-                    begin = piece * WRITE_BYTES
-                    self.file.write(begin, self.view[begin : begin + WRITE_BYTES])
+            self._write(find_pieces(self.matrix, rows))
+
+    def _write(self, pieces: range) -> None:
+        """Have pieces written; what comes while the writer is full is left to a later call."""
+        for piece in pieces:
+            if self.file is not None and not self._store.writer.is_full:
+                self.file.write(piece)
 
     def begin_anew(self) -> None:
         """All rows will be computed again: a file that has some of them is replaced by a new one.
 
         The writer does its tasks in order, so the old file is gone when the new one is made.
         """
-        if self.file is not None and self._written:
+        if self.file is not None and self.file.is_begun:
             self.file.abort()
-            self._written.clear()
             self.file = self._begin_file()
-
-    async def write_rest(self) -> None:
-        """Have all other pieces written, when the whole matrix is final."""
-        for piece in range(-(-len(self.view) // WRITE_BYTES)):
-            if piece not in self._written:
-                begin = piece * WRITE_BYTES
-                await self.write(begin, min(begin + WRITE_BYTES, len(self.view)))
 
     async def publish(
         self, digest_sha256: str | None = None, *, settle: Change[None] | None = None
     ) -> Matrix:
-        """Publish it, when all bytes are written; if it is kept on disk, it is then durable.
+        """Publish it, when all of it is final; if it is kept on disk, it is then durable.
 
         Args:
             digest_sha256: SHA-256 of its .npy file, in hexadecimal, if it is known.
@@ -162,7 +142,7 @@ class Draft:
         return FileWrite(
             self._store.writer,
             self.matrix.unfinished,
-            self.matrix.size_bytes,
+            self.view,
             making=partial(self._store.stored.making, self.matrix),
         )
 
@@ -178,6 +158,10 @@ class Draft:
             return await await_end(self._store.writer.add(self._write_small))
         if self.file is None:
             return None
+        for piece in range(self.file.piece_count):
+            written = self.file.write(piece)
+            if self._store.writer.is_full:
+                await asyncio.wrap_future(written)
         return await asyncio.shield(asyncio.wrap_future(self.file.finish(self.matrix.path)))
 
     def _write_small(self) -> int:

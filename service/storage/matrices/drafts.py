@@ -146,8 +146,8 @@ class Drafts:
                 raise
             draft = Draft(self, matrix, extent.hold("storage"))
             try:
-                await draft.write(0, intake.filled_bytes)
-                await intake.fill_rest(fill, on_step=draft.write)
+                await draft.write_received(0, intake.filled_bytes)
+                await intake.fill_rest(fill, on_step=draft.write_received)
             except BaseException:
                 await draft.discard()
                 raise
@@ -169,7 +169,7 @@ class Drafts:
         else:
             self.store.stored.note_published(matrix.id)
             if content is not None:
-                self.store.unsynced.note_added(matrix.id, matrix.size_bytes)
+                self.store.unsynced.note_added(matrix.size_bytes)
 
     def resolve_unclear(self) -> None:
         """Ends the drafts whose commit was not answered: the row decides.

@@ -10,7 +10,6 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +22,6 @@ from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.disk.files import explain, require_space
 from wavetrim.service.storage.errors import StorageFailed, StorageFull, StoredQuotaReached
 from wavetrim.service.storage.matrices.matrix import Matrix
-
-
-@dataclass(slots=True)
-class _Unpublished:
-    """A matrix that is not published yet.
-
-    Attributes:
-        matrix: What it will be.
-        is_counted: Whether its file counts.
-        is_made: Whether the disk has given it space.
-    """
-
-    matrix: Matrix
-    is_counted: bool
-    is_made: bool = False
 
 
 class StoredBytes:
@@ -60,7 +44,8 @@ class StoredBytes:
         # Bytes of the rows, by owner and whether they are on disk; None to sum them anew.
         self._stored: Counter[tuple[str, bool]] | None = None
         self._sums = 0
-        self._unpublished: dict[str, _Unpublished] = {}
+        self._unpublished: dict[str, Matrix] = {}
+        self._announced = set[str]()  # those whose files are not made, and do not count yet
         self._sent = Counter[str]()  # by id, how many callers are being sent it
         self._removed: dict[str, tuple[str, int]] = {}  # owner and bytes of those that are sent
         self._lock = threading.Lock()
@@ -87,8 +72,9 @@ class StoredBytes:
                     raise StoredQuotaReached(total_bytes, most_bytes)
             if matrix.on_disk:
                 self._require(matrix.size_bytes)
-            is_counted = matrix.on_disk and not announced
-            self._unpublished[matrix.id] = _Unpublished(matrix, is_counted)
+            self._unpublished[matrix.id] = matrix
+            if announced:
+                self._announced.add(matrix.id)
 
     @contextmanager
     def making(self, matrix: Matrix, size_bytes: int) -> Iterator[None]:
@@ -104,17 +90,18 @@ class StoredBytes:
             StorageFailed: It cannot be made, or was given up.
         """
         with self._lock:
-            one = self._unpublished.get(matrix.id)
-            if one is None:
+            if matrix.id not in self._unpublished:
                 raise StorageFailed(self._folder, f"matrix {matrix.id} was given up")
-            if not one.is_counted:
+            if matrix.id in self._announced:
                 self._require(size_bytes)
-            one.is_counted = one.is_counted or size_bytes == matrix.size_bytes
+                if size_bytes == matrix.size_bytes:
+                    self._announced.remove(matrix.id)
+            else:
+                require_space(self._folder, size_bytes)
         try:
             yield
         except OSError as error:
             raise self.explain(error, matrix.size_bytes) from error
-        one.is_made = one.is_counted
 
     def explain(self, error: OSError, size_bytes: int) -> Exception:
         """The error for the caller of a failed write; the failure is noted for readiness, too."""
@@ -126,14 +113,14 @@ class StoredBytes:
     def note_discarded(self, matrix_id: str) -> None:
         """The matrix was given up."""
         with self._lock:
-            self._unpublished.pop(matrix_id, None)
+            self._end(matrix_id)
 
     def note_published(self, matrix_id: str) -> None:
         """The matrix is published: its row exists, and its bytes now count as stored."""
         with self._lock:
-            one = self._unpublished.pop(matrix_id, None)  # None if it was removed already
-            if one is not None and self._stored is not None:
-                self._stored[one.matrix.owner, one.matrix.on_disk] += one.matrix.size_bytes
+            matrix = self._end(matrix_id)  # None if it was removed already
+            if matrix is not None and self._stored is not None:
+                self._stored[matrix.owner, matrix.on_disk] += matrix.size_bytes
 
     # Matrices that are stored.
 
@@ -156,7 +143,7 @@ class StoredBytes:
             for row in rows:
                 if row.id in self._sent:
                     self._removed[row.id] = row.owner or "", row.size_bytes
-                if self._unpublished.pop(row.id, None) is None and self._stored is not None:
+                if self._end(row.id) is None and self._stored is not None:
                     self._stored[_find_share(row.owner, row.place)] -= row.size_bytes
 
     @contextmanager
@@ -203,20 +190,25 @@ class StoredBytes:
                 "(max_storage_bytes)"
             )
             raise StorageFull("matrix size", size_bytes, limit)
-        coming = self._unpublished.values()
-        promised = (one.matrix.size_bytes for one in coming if one.is_counted and not one.is_made)
-        require_space(self._folder, size_bytes, promised_bytes=sum(promised))
+        require_space(self._folder, size_bytes)
+
+    def _end(self, matrix_id: str) -> Matrix | None:
+        """A matrix is no longer unpublished."""
+        self._announced.discard(matrix_id)
+        return self._unpublished.pop(matrix_id, None)
 
     def _count_on_disk(self) -> int:
+        coming = self._unpublished.values()
+        counted = (one for one in coming if one.on_disk and one.id not in self._announced)
         stored = self._sum_stored().items()
-        coming = (one.matrix.size_bytes for one in self._unpublished.values() if one.is_counted)
-        return sum(coming) + sum(size for (_, on_disk), size in stored if on_disk)
+        return sum(one.size_bytes for one in counted) + sum(
+            size for (_, on_disk), size in stored if on_disk
+        )
 
     def _count_owned(self, owner: str) -> int:
-        coming = [one.matrix for one in self._unpublished.values()]
         return (
             sum(size for (whose, _), size in self._sum_stored().items() if whose == owner)
-            + sum(matrix.size_bytes for matrix in coming if matrix.owner == owner)
+            + sum(one.size_bytes for one in self._unpublished.values() if one.owner == owner)
             + sum(size for whose, size in self._removed.values() if whose == owner)
         )
 

@@ -68,7 +68,7 @@ def test_after_a_failed_sync_files_are_written_anew_from_the_database(tmp_path, 
         }  # fmt: skip
         connection.execute(insert(matrices), row)
         add_contents(connection, [("some", memoryview(CONTENT))])
-    files.note_added("some", len(CONTENT))
+    files.note_added(len(CONTENT))
     (tmp_path / "some.npy").write_bytes(b"what the disk has made of it")
     with monkeypatch.context() as patched:  # a disk that did not write what it was given
         patched.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace(syncfs=lambda _: -1))
