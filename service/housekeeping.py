@@ -6,7 +6,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from sqlalchemy import Engine
@@ -15,7 +14,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.database.database import find_reason
-from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.folder.data_folder import read_start, try_write
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.threads import run_to_end
@@ -40,7 +38,6 @@ class Housekeeping:
         matrices: Those that nobody has used for `matrix_ttl_seconds` are removed.
         jobs: Those that ended `job_ttl_seconds` ago are removed, and those beyond
             `MAX_FINISHED_JOBS`.
-        writes: Says where the last write failed.
         settings: The limits.
     """
 
@@ -49,13 +46,11 @@ class Housekeeping:
         database: Engine,
         matrices: MatrixStore,
         jobs: JobStore,
-        writes: WriteRecord,
         settings: Settings,
     ) -> None:
         self._database = database
         self._matrices = matrices
         self._jobs = jobs
-        self._writes = writes
         self._settings = settings
         self._expired_at = 0.0
 
@@ -81,8 +76,8 @@ class Housekeeping:
             await run_to_end(work)
         except SQLAlchemyError as error:
             logger.warning("housekeeping waits for the database: %s", find_reason(error))
-        except OSError:
-            logger.exception("housekeeping failed")
+        except OSError as error:
+            logger.warning("housekeeping waits for the disk: %s", error)
 
     def expire(self) -> None:
         """Remove what is too old."""
@@ -101,21 +96,12 @@ class Housekeeping:
 
     def _try_writing(self) -> None:
         """Write where the last write failed, so that readiness does not wait for a caller."""
-        failed = self._writes.failures
-        if "database" in failed:
-            try_write(self._database)
-        if "data_dir" in failed:
-            try:
-                _write_file(self._matrices.folder)
-            except OSError as error:
-                reason = error.strerror or str(error)
-                self._writes.note_failure("data_dir", f"the last write failed ({reason})")
-            else:
-                self._writes.note_success("data_dir")
-
-
-def _write_file(folder: Path) -> None:
-    with tempfile.TemporaryFile(dir=folder) as file:
-        file.write(os.urandom(_TRIED_BYTES))
-        file.flush()
-        os.fsync(file.fileno())
+        commits, stored = self._matrices.commits, self._matrices.stored
+        if commits.failure is not None:
+            commits.add(try_write).result()
+        if stored.failure is not None:
+            with tempfile.TemporaryFile(dir=self._matrices.folder) as file:
+                file.write(os.urandom(_TRIED_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+            stored.failure = None

@@ -25,7 +25,6 @@ from wavetrim.service.server.unix_socket import claim_socket
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.database.claim import wait_for_database
 from wavetrim.service.storage.database.shared_commits import SharedCommits
-from wavetrim.service.storage.database.write_record import WriteRecord, watch_writes
 from wavetrim.service.storage.folder.data_folder import claim_folder, pair
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 from wavetrim.service.storage.memory.arena import Arena
@@ -62,7 +61,6 @@ class Parts:
         waits: Shares of the calls that wait for jobs.
         thinking: Held by threads that compute in Python: one at a time.
         database: Its database.
-        writes: Whether its last writes have failed.
         matrices: Files and rows of stored matrices.
         jobs: Rows of jobs.
         engine: This machine's engine.
@@ -113,8 +111,7 @@ class Parts:
     def _make(self, database: Database) -> None:
         """Make the other parts; none of them is started yet."""
         settings, metrics = self.settings, self.metrics
-        self.database, self.writes = database, WriteRecord()
-        watch_writes(database, self.writes)
+        self.database = database
         limit_bytes = default_limit() if settings.arena_bytes is None else int(settings.arena_bytes)
         self.arena = Arena(limit_bytes=limit_bytes)
         commits = SharedCommits(database)
@@ -123,7 +120,6 @@ class Parts:
             settings.matrix_dir,
             max_matrix_bytes=settings.max_matrix_bytes,
             max_storage_bytes=settings.max_storage_bytes,
-            writes=self.writes,
             commits=commits,
             arena=self.arena,
         )
@@ -143,7 +139,7 @@ class Parts:
         self.news, self.dispatcher = live.news, Dispatcher(live, self.products)
         if cluster is not None:
             cluster.on_change = self.engines.advance
-        self.housekeeping = Housekeeping(database, self.matrices, self.jobs, self.writes, settings)
+        self.housekeeping = Housekeeping(database, self.matrices, self.jobs, settings)
 
     @asynccontextmanager
     async def _run(self) -> AsyncIterator[None]:

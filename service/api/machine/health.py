@@ -46,10 +46,10 @@ _READY: Final[dict[str, Any]] = {
 def get_ready(call: Call) -> Response:
     """Tell whether jobs can be taken and computed; if not, what is missing."""
     parts, engine = call.parts, call.parts.engine
-    failed = parts.writes.failures
+    matrices = parts.matrices
     checks = {
-        "database": _reach(parts.database) or failed.get("database"),
-        "data_dir": _write(parts.settings.matrix_dir) or failed.get("data_dir"),
+        "database": _reach(parts.database) or matrices.commits.failure,
+        "data_dir": _write(parts.settings.matrix_dir) or matrices.stored.failure,
         "engine": None if engine.ready else f"the engine is {engine.state}",
         "service": "it is stopping" if parts.dispatcher.draining else None,
     }

@@ -5,6 +5,7 @@ share their statements, too (`Together`). A commit begins at once if none is und
 told of a change before it is committed.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -12,7 +13,9 @@ from queue import SimpleQueue
 from typing import Any, Final, Generic, TypeVar
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from wavetrim.service.storage.database.database import find_reason
 
 Item = TypeVar("Item")
 R = TypeVar("R")
@@ -66,7 +69,7 @@ class CommitLost(SQLAlchemyError):
     """
 
     def __init__(self, cause: SQLAlchemyError) -> None:
-        super().__init__("the answer to a commit was lost")
+        super().__init__(f"the answer to a commit was lost: {cause}")
         self.cause = cause
 
 
@@ -84,10 +87,16 @@ class SharedCommits:
 
     Args:
         database: What they change.
+
+    Attributes:
+        failure: Why the last commit has failed; None if it has not.
     """
 
     def __init__(self, database: Engine) -> None:
+        self.failure: str | None = None
         self._database = database
+        self._idle = threading.Event()
+        self._idle.set()
         self._asked: SimpleQueue[_Asked] = SimpleQueue()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commits")
 
@@ -107,6 +116,14 @@ class SharedCommits:
         self._thread.submit(self._commit_waiting)
         return asked.done
 
+    def wait_idle(self, most_seconds: float) -> None:
+        """Wait until no commit is under way, but no longer than this.
+
+        A commit is a few kilobytes and its caller waits for it; who writes gigabytes to the same
+        disk lets it go first.
+        """
+        self._idle.wait(most_seconds)
+
     def close(self) -> None:
         """Commit what was added, and end the thread."""
         self._thread.shutdown()
@@ -117,7 +134,9 @@ class SharedCommits:
         while len(batch) < MOST_SHARED and not self._asked.empty():
             batch.append(self._asked.get())
         if batch:
+            self._idle.clear()
             self._commit_all(batch)
+            self._idle.set()
 
     def _commit_all(self, batch: list[_Asked]) -> None:
         """Commit changes together; if one cannot be made, each by itself."""
@@ -128,9 +147,12 @@ class SharedCommits:
                 for asked in batch:
                     self._commit_all([asked])
                 return
+            if isinstance(error, SQLAlchemyError) and not isinstance(error, IntegrityError):
+                self.failure = f"the last write failed ({find_reason(error)})"
             for asked in batch:
                 asked.done.set_exception(error)
             return
+        self.failure = None
         for asked, result in zip(batch, results, strict=True):
             asked.done.set_result(result)
 

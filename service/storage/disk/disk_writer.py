@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from wavetrim.cpu.threads import usable_cores
-from wavetrim.service.storage.database.write_record import WriteRecord
+from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.disk.checksum import combine
 from wavetrim.service.storage.disk.files import THIS_FILE, allocate, flush, write_whole
 from wavetrim.service.storage.memory.extent import PAGE_BYTES
@@ -50,11 +50,11 @@ class DiskWriter:
     """The thread that writes. Thread-safe.
 
     Args:
-        writes: Knows of the database's commits, to which the thread yields.
+        commits: The database's, to which the thread yields.
     """
 
-    def __init__(self, writes: WriteRecord) -> None:
-        self._writes = writes
+    def __init__(self, commits: SharedCommits) -> None:
+        self._commits = commits
         self._waiting_bytes = 0
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk-writer")
@@ -80,7 +80,7 @@ class DiskWriter:
 
     def yield_to_commits(self) -> None:
         """Lets the database's commits go first, for a short time."""
-        self._writes.wait(_YIELD_SECONDS)
+        self._commits.wait_idle(_YIELD_SECONDS)
 
     def begin_checksum(self, view: memoryview) -> "Future[int]":
         """Begins the checksum of a piece in another thread."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Engine, insert, select, update
+from sqlalchemy import Connection, Engine, insert, select, update
 
 from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import SettingRefused
@@ -169,10 +169,9 @@ def read_start(database: Engine) -> float:
         return connection.scalar(select(identity.c.created_at)) or 0.0
 
 
-def try_write(database: Engine) -> None:
+def try_write(connection: Connection) -> None:
     """Makes a small write, to find whether the database can be written to."""
-    with database.begin() as connection:
-        connection.execute(update(identity).values(written_at=read_clock()))
+    connection.execute(update(identity).values(written_at=read_clock()))
 
 
 def _has_matrices(database: Engine) -> bool:

@@ -114,7 +114,7 @@ class Draft:
         now = read_clock()
         matrix = replace(self.matrix, crc32=crc32, digest_sha256=digest_sha256, created_at=now)
         if written is not None:
-            store.writes.note_success("data_dir")
+            store.stored.failure = None
         try:
             if not isinstance(self.hold.extent, MappedFile):
                 # This comes before its row: whoever sees that may delete it, also from here.

@@ -17,7 +17,6 @@ from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.storage.database.database import reading, split
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.database.tables import is_owned, matrices, read_owner
-from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
 from wavetrim.service.storage.disk.files import remove
 from wavetrim.service.storage.disk.unsynced_files import UnsyncedFiles
@@ -58,7 +57,6 @@ class MatrixStore:
             rows.
         max_matrix_bytes: The largest .npy file that is stored.
         max_storage_bytes: The most that all files may take together.
-        writes: Notes whether writing works.
         commits: Adds the rows.
         arena: Where matrices lie in memory; None for files only.
 
@@ -79,7 +77,6 @@ class MatrixStore:
         *,
         max_matrix_bytes: int,
         max_storage_bytes: int,
-        writes: WriteRecord | None = None,
         commits: SharedCommits | None = None,
         arena: Arena | None = None,
     ) -> None:
@@ -87,18 +84,15 @@ class MatrixStore:
         self.folder = folder
         self.database = database
         self.max_matrix_bytes = max_matrix_bytes
-        self.writes = writes or WriteRecord()
         self.commits = commits or SharedCommits(database)
         self.arena = arena or Arena(limit_bytes=0)
-        self.writer = DiskWriter(self.writes)
+        self.writer = DiskWriter(self.commits)
         self.unsynced = UnsyncedFiles(database, self.commits, folder)
         self.cache = MatrixCache()
         self.arena.evict = self.cache.evict
         self._known = LastUsed[str, Matrix](_KNOWN)
         self.checks = FileChecks(database, on_damaged=self._known.drop)
-        self.stored = StoredBytes(
-            database, folder, max_storage_bytes=max_storage_bytes, writes=self.writes
-        )
+        self.stored = StoredBytes(database, folder, max_storage_bytes=max_storage_bytes)
         self.drafts = Drafts(self)
         self.on_removed: list[Callable[[str], None]] = [
             self.cache.drop, self.checks.intact.drop, self._known.drop

@@ -18,7 +18,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import api_keys, matrices
-from wavetrim.service.storage.database.write_record import WriteRecord
 from wavetrim.service.storage.disk.files import explain, require_space
 from wavetrim.service.storage.errors import StorageFailed, StorageFull, StoredQuotaReached
 from wavetrim.service.storage.matrices.matrix import Matrix
@@ -31,14 +30,14 @@ class StoredBytes:
         database: Has the matrices, and the quotas of keys.
         folder: Where their files are.
         max_storage_bytes: The most that all files may take together.
-        writes: Notes writes that have failed, for readiness.
+
+    Attributes:
+        failure: Why the last write of a file has failed; None if it has not.
     """
 
-    def __init__(
-        self, database: Engine, folder: Path, *, max_storage_bytes: int, writes: WriteRecord
-    ) -> None:
+    def __init__(self, database: Engine, folder: Path, *, max_storage_bytes: int) -> None:
+        self.failure: str | None = None
         self._database = database
-        self._writes = writes
         self._folder = folder
         self._max_storage_bytes = max_storage_bytes
         # Bytes of the rows, by owner and whether they are on disk; None to sum them anew.
@@ -106,8 +105,7 @@ class StoredBytes:
     def explain(self, error: OSError, size_bytes: int) -> Exception:
         """The error for the caller of a failed write; the failure is noted for readiness, too."""
         if error.errno != errno.EFBIG:
-            reason = error.strerror or str(error)
-            self._writes.note_failure("data_dir", f"the last write failed ({reason})")
+            self.failure = f"the last write failed ({error.strerror or error})"
         return explain(error, self._folder, size_bytes)
 
     def note_discarded(self, matrix_id: str) -> None:
