@@ -4,7 +4,6 @@ It is the CRC-32 of zlib, gzip and PNG. `combine` joins the checksums of pieces,
 written in any order.
 """
 
-import errno
 import os
 import stat
 import zlib
@@ -48,35 +47,24 @@ def open_regular(path: Path) -> int:
     return file
 
 
-def compute_crc32(file: int, size_bytes: int) -> int | None:
-    """The checksum of an open file; None if it has another length."""
+def compute_crc32(file: int, size_bytes: int, view: memoryview | None = None) -> int | None:
+    """The checksum of an open file, which is read into memory if there is a view of its size.
+
+    Returns:
+        None if the file has another length.
+    """
     if os.fstat(file).st_size != size_bytes:
         return None
     crc32 = offset = 0
-    buffer = bytearray(min(PIECE_BYTES, size_bytes))
-    view = memoryview(buffer)
+    buffer = memoryview(bytearray(min(PIECE_BYTES, size_bytes))) if view is None else view
     while offset < size_bytes:
-        count = os.preadv(file, [view[: size_bytes - offset]], offset)
+        begin = 0 if view is None else offset
+        piece = buffer[begin : begin + min(PIECE_BYTES, size_bytes - offset)]
+        count = os.preadv(file, [piece], offset)
         if count == 0:
             return None
-        crc32 = zlib.crc32(view[:count], crc32)
+        crc32 = zlib.crc32(piece[:count], crc32)
         offset += count
-    return crc32
-
-
-def read_crc32(path: Path, size_bytes: int) -> int:
-    """The checksum of a file that has just been written.
-
-    Raises:
-        OSError: It cannot be read, or has another length.
-    """
-    file = open_regular(path)
-    try:
-        crc32 = compute_crc32(file, size_bytes)
-    finally:
-        os.close(file)
-    if crc32 is None:
-        raise OSError(errno.EIO, f"it is not {size_bytes} bytes long", str(path))
     return crc32
 
 

@@ -6,7 +6,6 @@ length and times of its file stay the same, it has not changed.
 
 import logging
 import os
-import zlib
 from collections.abc import Callable
 from typing import Final
 
@@ -17,12 +16,7 @@ from wavetrim.kernels.last_used import LastUsed
 from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import matrices
-from wavetrim.service.storage.disk.checksum import (
-    PIECE_BYTES,
-    NotRegular,
-    compute_crc32,
-    open_regular,
-)
+from wavetrim.service.storage.disk.checksum import NotRegular, compute_crc32, open_regular
 from wavetrim.service.storage.errors import MatrixDamaged, MatrixNotFound, StorageFailed
 from wavetrim.service.storage.matrices.matrix import Matrix
 
@@ -127,24 +121,26 @@ class FileChecks:
         Raises:
             MatrixDamaged: The file is not as it was stored; the matrix is marked.
         """
-        crc32 = 0
-        with os.fdopen(self.open_file(matrix), "rb", buffering=0) as file:
-            for begin in range(0, len(view), PIECE_BYTES):
-                piece = view[begin : begin + PIECE_BYTES]
-                if file.readinto(piece) != len(piece):
-                    raise self.mark_damaged(matrix, "its file has become shorter")
-                crc32 = zlib.crc32(piece, crc32)
-        self.judge(matrix, crc32)
+        file = self.open_file(matrix)
+        try:
+            self.judge(matrix, compute_crc32(file, matrix.size_bytes, view))
+        finally:
+            os.close(file)
 
     def judge(self, matrix: Matrix, crc32: int | None) -> None:
         """Compares the CRC-32 of a whole file, as it was read, with the stored one.
 
+        Args:
+            matrix: The matrix.
+            crc32: Its CRC-32; None if the file has become shorter.
+
         Raises:
             MatrixDamaged: They differ; the matrix is marked.
         """
-        if matrix.crc32 is not None and crc32 != matrix.crc32:
-            seen = "none" if crc32 is None else f"{crc32:08x}"
-            reason = f"its file has the CRC-32 {seen}; it was stored with {matrix.crc32:08x}"
+        if crc32 is None:
+            raise self.mark_damaged(matrix, "its file has become shorter")
+        if matrix.crc32 not in (None, crc32):
+            reason = f"its file has the CRC-32 {crc32:08x}; it was stored with {matrix.crc32:08x}"
             raise self.mark_damaged(matrix, reason)
 
     def mark_damaged(self, matrix: Matrix, reason: str) -> MatrixDamaged:

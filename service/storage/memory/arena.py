@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Final, TypeVar
 
 from wavetrim.scheduler.execution.pages import HUGE_PAGE_BYTES
@@ -17,6 +16,7 @@ from wavetrim.service.storage.memory.slab import (
     Slab,
     find_usual_bytes,
     make_slab,
+    round_down,
     round_up,
 )
 from wavetrim.service.threads import finish, run_to_end
@@ -93,7 +93,7 @@ class Arena:
         Without memory for any, the arena is empty and tries again at the next request.
         """
         self._watch = asyncio.create_task(self._watch_use())
-        await self._make_first(HUGE_PAGE_BYTES)
+        await self._grow_first(HUGE_PAGE_BYTES)
 
     async def close(self) -> None:
         """Let go of all memory; the engine must be gone. Extents that are held stay readable."""
@@ -246,9 +246,10 @@ class Arena:
         if self._table.free_bytes >= self._usual_bytes // 2:
             return
         if self._refused_at is None or time.monotonic() >= self._refused_at + _RETRY_SECONDS:
-            self._ahead = asyncio.create_task(self._make_first(0))
+            size_bytes = min(self._usual_bytes, round_down(left_bytes))
+            self._ahead = asyncio.create_task(self._grow_first(size_bytes))
 
-    async def _make_first(self, needed_bytes: int) -> None:
+    async def _grow_first(self, needed_bytes: int) -> None:
         """Make a slab before anything needs it."""
         async with self._turn:
             await self._grow(needed_bytes)
@@ -257,27 +258,20 @@ class Arena:
         """Make a slab in a thread, also for a caller who is cancelled; None if that fails.
 
         Args:
-            needed_bytes: Its least size, a multiple of 2 MiB; 0 for a usual one ahead of use.
+            needed_bytes: Its least size, a multiple of 2 MiB; it is a usual one if memory is left.
             leased: Whether it has this very size, and no extents.
         """
-        left_bytes = self.limit_bytes - self._made_bytes
-        if self._closed or left_bytes < max(needed_bytes, HUGE_PAGE_BYTES):
+        if self._closed or self.limit_bytes - self._made_bytes < needed_bytes:
             return None
-        usual_bytes = 0 if leased else self._usual_bytes
-        return await finish(self._make(needed_bytes, usual_bytes, left_bytes))
+        return await finish(self._make(needed_bytes, 0 if leased else self._usual_bytes))
 
-    async def _make(self, needed_bytes: int, usual_bytes: int, left_bytes: int) -> Slab | None:
+    async def _make(self, needed_bytes: int, usual_bytes: int) -> Slab | None:
         self._numbers += 1
-        make = partial(
-            make_slab,
-            self._numbers,
-            needed_bytes,
-            usual_bytes=usual_bytes,
-            left_bytes=left_bytes,
-            memory_left=lambda: 0 if self._closed else self._memory_left(),
-        )
         try:
-            slab = await run_to_end(make)
+            memory_bytes = await run_to_end(self._memory_left)
+            most_bytes = min(self.limit_bytes - self._made_bytes, memory_bytes)
+            size_bytes = max(needed_bytes, min(usual_bytes, round_down(most_bytes)))
+            slab = await run_to_end(make_slab, self._numbers, size_bytes, self._find_left)
         except (NoMemory, OSError) as error:
             if self._refused_at is None:  # log it once, not at each request
                 logger.warning("the arena does not grow: %s", error)
@@ -291,6 +285,10 @@ class Arena:
             self._leased[slab.id] = slab
         self.on_made(slab)
         return slab
+
+    def _find_left(self) -> int:
+        """Memory that the next pages may take; none once the arena is closed."""
+        return 0 if self._closed else self._memory_left()
 
     # Memory that is given back.
 

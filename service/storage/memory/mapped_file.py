@@ -1,5 +1,6 @@
 """Mapped files: memory on disk, where the arena has none."""
 
+import errno
 import os
 import uuid
 from collections.abc import Callable
@@ -7,7 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from wavetrim.scheduler.execution.pages import map_shared
-from wavetrim.service.storage.disk.checksum import read_crc32
+from wavetrim.service.storage.disk.checksum import compute_crc32, open_regular
 from wavetrim.service.storage.disk.files import allocate, flush, remove
 from wavetrim.service.storage.memory.extent import Extent, Hold
 from wavetrim.service.threads import run_to_end
@@ -56,8 +57,14 @@ class MappedFile(Extent):
         Raises:
             OSError: It cannot be written.
         """
-        crc32 = read_crc32(self._path, len(self.view))
-        flush(self._path)
+        file = open_regular(self._path)
+        try:
+            crc32 = compute_crc32(file, len(self.view))
+            os.fsync(file)
+        finally:
+            os.close(file)
+        if crc32 is None:
+            raise OSError(errno.EIO, f"it is not {len(self.view)} bytes long", str(self._path))
         self._path.rename(name)
         flush(name.parent)
         return crc32

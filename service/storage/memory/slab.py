@@ -113,38 +113,17 @@ def round_up(size_bytes: int) -> int:
     return -(-size_bytes // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
 
 
+def round_down(size_bytes: int) -> int:
+    """The largest multiple of 2 MiB that is at most `size_bytes`."""
+    return size_bytes - size_bytes % HUGE_PAGE_BYTES
+
+
 def find_usual_bytes(limit_bytes: int) -> int:
     """The size of a slab in an arena of this size."""
     return USUAL_BYTES if limit_bytes >= SMALL_ARENA_BYTES else SMALL_USUAL_BYTES
 
 
-def choose_slab_bytes(
-    needed_bytes: int, *, usual_bytes: int, left_bytes: int, memory_left_bytes: int
-) -> int:
-    """The size of the next slab, or 0 if none may be made.
-
-    Args:
-        needed_bytes: Its least size, a multiple of 2 MiB; 0 for a slab that is made ahead of use,
-            which is a usual one or none.
-        usual_bytes: The size of a usual slab.
-        left_bytes: Bytes up to the arena's limit.
-        memory_left_bytes: Memory that may still be taken.
-    """
-    usual = _round_down(min(usual_bytes, left_bytes))
-    if not needed_bytes:
-        return usual if usual <= memory_left_bytes else 0
-    size = max(needed_bytes, min(usual, _round_down(memory_left_bytes)))
-    return size if size <= min(left_bytes, memory_left_bytes, LARGEST_BYTES) else 0
-
-
-def make_slab(
-    number: int,
-    needed_bytes: int,
-    *,
-    usual_bytes: int = 0,
-    left_bytes: int = LARGEST_BYTES,
-    memory_left: Callable[[], int],
-) -> Slab:
+def make_slab(number: int, size_bytes: int, memory_left: Callable[[], int]) -> Slab:
     """Make a slab and all of its pages. Blocks: about half a second a GiB.
 
     A process that makes pages past a control group's limit is killed. So the memory left is read
@@ -152,24 +131,13 @@ def make_slab(
 
     Args:
         number: Its id.
-        needed_bytes: As for `choose_slab_bytes`.
-        usual_bytes: Likewise; 0 for a slab that is no larger than it need be.
-        left_bytes: Likewise.
+        size_bytes: Its size, a multiple of 2 MiB.
         memory_left: Memory that may still be taken, in bytes.
 
     Raises:
         NoMemory: It would take more memory than it may; what was made is given back.
         OSError: The system refuses it.
     """
-    memory_left_bytes = memory_left()
-    size_bytes = choose_slab_bytes(
-        needed_bytes,
-        usual_bytes=usual_bytes,
-        left_bytes=left_bytes,
-        memory_left_bytes=memory_left_bytes,
-    )
-    if not size_bytes:
-        raise NoMemory(needed_bytes or usual_bytes, min(left_bytes, memory_left_bytes))
     fd = _make_sealed(size_bytes)
     try:
         memory = map_shared(fd, size_bytes)
@@ -185,10 +153,6 @@ def make_slab(
         os.close(fd)
         raise
     return Slab(number, fd, memory)
-
-
-def _round_down(size_bytes: int) -> int:
-    return size_bytes - size_bytes % HUGE_PAGE_BYTES
 
 
 def _require_memory(memory_left_bytes: int, wanted_bytes: int) -> None:

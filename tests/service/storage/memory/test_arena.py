@@ -66,7 +66,7 @@ def count_open():
 
 
 def make_small_slab(size=2 * MIB):
-    return make_slab(1, size, memory_left=lambda: GIB)
+    return make_slab(1, size, lambda: GIB)
 
 
 # Slabs
@@ -83,9 +83,9 @@ def test_all_pages_of_a_slab_are_made_at_a_multiple_of_2_mib():
 
 def test_a_slab_is_given_up_where_the_room_ends_while_it_is_made():
     before = count_open()
-    rooms = iter([GIB, GIB, 100 * MIB])
+    rooms = iter([GIB, 100 * MIB])
     with pytest.raises(NoMemory, match=r"slab is 134217728 bytes; it must be at most 104857600"):
-        make_slab(1, 256 * MIB, memory_left=lambda: next(rooms))
+        make_slab(1, 256 * MIB, lambda: next(rooms))
     assert count_open() == before
 
 

@@ -1,10 +1,10 @@
-"""Where extents lie: best fit in one slab, joined free ranges; how large slabs are."""
+"""Where extents lie: within one slab, which has room for as many as it should."""
 
 import numpy as np
 import pytest
 
 from wavetrim.service.storage.memory.extent import PAGE_BYTES, ExtentTable
-from wavetrim.service.storage.memory.slab import Slab, choose_slab_bytes, find_usual_bytes
+from wavetrim.service.storage.memory.slab import Slab, find_usual_bytes
 
 MIB = 2**20
 GIB = 2**30
@@ -35,24 +35,3 @@ def test_slabs_of_a_small_arena_are_small_and_have_room_for_headers(limit, usual
         table = place(slab_bytes)
         matrix_bytes = PAGE_BYTES + usual // count
         assert None not in [table.take(matrix_bytes, "test") for _ in range(count)]
-
-
-@pytest.mark.parametrize(
-    ("needed", "left", "room", "size"),
-    [
-        (2 * MIB, 8 * GIB, 20 * GIB, GIB),  # a usual slab
-        (2 * MIB, 300 * MIB + 5, 20 * GIB, 300 * MIB),  # what the limit leaves
-        (2 * MIB, 8 * GIB, 100 * MIB + 5, 100 * MIB),  # what the memory leaves
-        (2 * MIB, 8 * GIB, MIB, 0),
-        (3 * GIB, 8 * GIB, 20 * GIB, 3 * GIB),  # a slab of its own
-        (3 * GIB, 8 * GIB, 2 * GIB, 0),
-        (3 * GIB, 2 * GIB, 20 * GIB, 0),
-        (600 * GIB, 10**15, 10**15, 0),  # more than CUDA registers at once
-        (0, 8 * GIB, GIB, GIB),  # ahead of use
-        (0, 300 * MIB, GIB, 300 * MIB),
-        (0, 8 * GIB, GIB - 1, 0),
-    ],
-)
-def test_a_slab_is_as_large_as_need_limit_and_memory_say(needed, left, room, size):
-    chosen = choose_slab_bytes(needed, usual_bytes=GIB, left_bytes=left, memory_left_bytes=room)
-    assert chosen == size
