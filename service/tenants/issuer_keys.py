@@ -7,13 +7,14 @@ keys are used for up to an hour.
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable
 from typing import Final
 
 from wavetrim.service.errors import IssuerAway, SettingRefused
 from wavetrim.service.tenants.jwks import IssuerKey, JwksRefused, JwksSource
-from wavetrim.service.threads import run_to_end
+from wavetrim.service.threads import finish, run_to_end
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class IssuerKeys:
         self._keys: tuple[IssuerKey, ...] = ()
         self._read_at: float | None = None
         self._looked_at: float | None = None
-        self._look: asyncio.Task[None] | None = None
+        self._reading = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self.on_change: Callable[[], None] = lambda: None
 
@@ -51,18 +52,16 @@ class IssuerKeys:
         Raises:
             SettingRefused: They are in a file that cannot be read.
         """
-        await self._refresh()
+        await self._read()
         if self._read_at is None and self._source.is_file:
             raise SettingRefused("jwt_jwks", self._source.location, "a JWKS (RFC 7517)")
         self._task = asyncio.create_task(self._watch(), name="issuer-keys")
 
     async def stop(self) -> None:
         """End, once a running read is done."""
-        running = {task for task in (self._task, self._look) if task is not None}
-        for task in running:
-            task.cancel()
-        if running:
-            await asyncio.wait(running)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
 
     async def find(self, kid: str | None, algorithm: str) -> IssuerKey | None:
         """The key that verifies a token; None if the issuer has no such key.
@@ -77,9 +76,11 @@ class IssuerKeys:
         key = self._pick(kid, algorithm)
         if key is not None:
             return key
-        if self._look is not None or self._may_look():
-            await self._refresh()
+        async with self._reading:  # one reads for all who ask at the same time
             key = self._pick(kid, algorithm)
+            if key is None and self._age(self._looked_at) >= self._pause_seconds:
+                await finish(self._read())
+                key = self._pick(kid, algorithm)
         if key is None and self._read_at != self._looked_at:
             raise IssuerAway(self._pause_seconds)
         return key
@@ -91,15 +92,6 @@ class IssuerKeys:
             if algorithm in key.algorithms and (kid is None or kid == key.kid)
         ]
         return fitting[0] if len(fitting) == 1 else None
-
-    def _may_look(self) -> bool:
-        return self._looked_at is None or self._age(self._looked_at) >= self._pause_seconds
-
-    async def _refresh(self) -> None:
-        """Read the keys now, once for all who ask at the same time."""
-        if self._look is None:
-            self._look = asyncio.create_task(self._read(), name="issuer-keys-look")
-        await asyncio.shield(self._look)
 
     async def _read(self) -> None:
         """Read the keys. No error may end the reading: withdrawn keys would be good for ever."""
@@ -116,12 +108,10 @@ class IssuerKeys:
         else:
             self._read_at = now
             self._set(keys)
-        finally:
-            self._look = None
 
     def _drop_old(self) -> None:
         """Use the keys no longer if they were read too long ago."""
-        if self._read_at is not None and self._age(self._read_at) > STALE_SECONDS:
+        if self._age(self._read_at) > STALE_SECONDS:
             self._set(())
 
     def _set(self, keys: tuple[IssuerKey, ...]) -> None:
@@ -134,8 +124,10 @@ class IssuerKeys:
         while True:
             is_away = self._read_at is None or self._read_at != self._looked_at
             await asyncio.sleep(self._pause_seconds if is_away else PERIOD_SECONDS)
-            await self._refresh()
+            async with self._reading:
+                await finish(self._read())
 
     @staticmethod
-    def _age(moment: float) -> float:
-        return time.monotonic() - moment
+    def _age(moment: float | None) -> float:
+        """Seconds since a moment that may never have been."""
+        return math.inf if moment is None else time.monotonic() - moment

@@ -1,12 +1,11 @@
 """Reads a JWKS (RFC 7517), and the keys in it that may verify tokens."""
 
-import json
 import logging
 import os
 import re
 import stat
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.client import HTTPException
 from ipaddress import ip_address
 from pathlib import Path
@@ -22,6 +21,8 @@ from urllib.request import (
     ProxyHandler,
     Request,
 )
+
+from pydantic import BaseModel, ValidationError
 
 from wavetrim.service.errors import SettingRefused
 
@@ -60,14 +61,39 @@ class IssuerKey:
     Attributes:
         kid: Its id, if it has one.
         algorithms: Algorithms that it verifies.
-        document: The key's JSON document, as the issuer publishes it.
         public: The key as an object for PyJWT.
     """
 
     kid: str | None
     algorithms: frozenset[str]
-    document: str
-    public: Any = field(compare=False)
+    public: Any
+
+
+class _Jwks(BaseModel):
+    """A JWKS: a key that nobody understands keeps none of the others out."""
+
+    keys: list[Any]
+
+
+class _Document(BaseModel, strict=True):
+    """What a JWKS says of a key, but for its numbers."""
+
+    kty: str
+    crv: str | None = None
+    alg: str | None = None
+    kid: str | None = None
+    use: str = "sig"
+    key_ops: list[str] = ["verify"]
+    d: Any = None
+
+    def find_algorithms(self) -> frozenset[str]:
+        """The algorithms that it verifies, by its type and curve, and by `alg` if it has one."""
+        is_private = self.d is not None  # only the issuer may have it
+        if is_private or self.use != "sig" or "verify" not in self.key_ops:
+            return frozenset()
+        curve = None if self.kty == "RSA" else self.crv
+        algorithms = _ALGORITHMS.get((self.kty, curve), frozenset())
+        return algorithms if self.alg is None else algorithms & {self.alg}
 
 
 class JwksSource:
@@ -134,12 +160,9 @@ def parse_jwks(content: bytes) -> tuple[IssuerKey, ...]:
     if len(content) > _MAX_BYTES:
         raise JwksRefused(f"it is longer than {_MAX_BYTES} bytes")
     try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise JwksRefused("it is not JSON") from error
-    listed = document.get("keys") if isinstance(document, dict) else None
-    if not isinstance(listed, list):
-        raise JwksRefused('it has no list "keys"')
+        listed = _Jwks.model_validate_json(content).keys
+    except ValidationError as error:
+        raise JwksRefused(f"it is no JSON object with a list keys: {_show(error)}") from error
     keys = tuple(key for one in listed if (key := _read_key(one)) is not None)
     if not keys:
         raise JwksRefused(
@@ -148,59 +171,34 @@ def parse_jwks(content: bytes) -> tuple[IssuerKey, ...]:
     return keys
 
 
-def _read_key(document: Any) -> IssuerKey | None:
-    """A key; None if it cannot verify tokens."""
-    algorithms = _find_algorithms(document) if _is_for_verifying(document) else frozenset()
-    public = _load(document, min(algorithms)) if algorithms else None
-    if public is None:
-        return None
-    return IssuerKey(document.get("kid"), algorithms, json.dumps(document, sort_keys=True), public)
-
-
-def _is_for_verifying(document: Any) -> bool:
-    return (
-        isinstance(document, dict)
-        and "d" not in document  # a private key, which only the issuer may have
-        and isinstance(document.get("kid", ""), str)
-        and document.get("use", "sig") == "sig"
-        and "verify" in _read_operations(document)
-    )
-
-
-def _read_operations(document: dict[str, Any]) -> list[str]:
-    """What a key is for; nothing if it does not say so as the RFC demands."""
-    listed = document.get("key_ops", ["verify"])
-    if isinstance(listed, list) and all(isinstance(one, str) for one in listed):
-        return listed
-    words = "key %r of the issuer has the key_ops %.100r; they must be a list of texts"
-    logger.warning(words, document.get("kid"), listed)
-    return []
-
-
-def _find_algorithms(document: dict[str, Any]) -> frozenset[str]:
-    """The algorithms of a key, by its type and curve, and by its `alg`, if it has one."""
-    kind = str(document.get("kty"))
-    curve = None if kind == "RSA" else str(document.get("crv"))
-    algorithms = _ALGORITHMS.get((kind, curve), frozenset())
-    return algorithms & {str(document["alg"])} if "alg" in document else algorithms
-
-
-def _load(document: dict[str, Any], algorithm: str) -> Any:
-    """The key as an object for PyJWT; None if it cannot be read, or is too short."""
+def _read_key(listed: Any) -> IssuerKey | None:
+    """A key; None if it cannot verify tokens, or is too short."""
     from jwt import PyJWK
     from jwt.exceptions import PyJWTError
 
     try:
-        public: Any = PyJWK(document, algorithm).key
+        document = _Document.model_validate(listed)
+    except ValidationError as error:
+        logger.warning("a key of the issuer cannot be read: %s", _show(error))
+        return None
+    algorithms = document.find_algorithms()
+    if not algorithms:
+        return None
+    try:
+        public: Any = PyJWK(listed, min(algorithms)).key
     except (PyJWTError, ValueError, TypeError, KeyError) as error:
-        logger.warning("key %r of the issuer cannot be read: %s", document.get("kid"), error)
+        logger.warning("key %r of the issuer cannot be read: %s", document.kid, error)
         return None
-    if document["kty"] == "RSA" and public.key_size < _LEAST_RSA_BITS:
-        logger.warning(
-            "key %r of the issuer has too few bits: %d", document.get("kid"), public.key_size
-        )
+    if document.kty == "RSA" and public.key_size < _LEAST_RSA_BITS:
+        logger.warning("key %r of the issuer has too few bits: %d", document.kid, public.key_size)
         return None
-    return public
+    return IssuerKey(document.kid, algorithms, public)
+
+
+def _show(error: ValidationError) -> str:
+    """What is wrong first, without the value: it may be a private key's."""
+    first = error.errors(include_input=False)[0]
+    return " ".join([*map(str, first["loc"]), first["msg"]])
 
 
 def _open_regular(path: str, flags: int) -> int:
