@@ -96,9 +96,9 @@ def flush(path: Path) -> None:
     """Make a file, or the names in a folder, safe against a power cut.
 
     Raises:
-        OSError: It cannot be synced, or is a link or a pipe.
+        OSError: It cannot be synced, or is a pipe, or a link to no folder.
     """
-    file = os.open(path, os.O_RDONLY | THIS_FILE)
+    file = os.open(path, os.O_RDONLY | (os.O_DIRECTORY if path.is_dir() else THIS_FILE))
     try:
         os.fsync(file)
     finally:

@@ -63,7 +63,7 @@ class UnsyncedFiles:
         Files that cannot be written now are left to the next start.
         """
         # Of a write that fails the system tells those who had the folder open then.
-        self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | THIS_FILE)
+        self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         left = self._list()
         try:
             self._write_anew(left)

@@ -97,6 +97,29 @@ def test_anothers_matrix_is_no_operand_and_no_place(callers, things):
             assert callers.bob.post("/v1/matmul", json=document).status_code == 404
 
 
+def test_a_caller_is_told_of_no_job_of_another_owner(server, callers):
+    """An administrator's jobs may use anybody's matrices."""
+    matrix = store(callers.ada, 900)["id"]
+    with server.engine_stopped():
+        hers = post_job(callers.root, matrix, matrix).json()["id"]
+        refused = callers.ada.delete(f"/v1/matrices/{matrix}")
+        assert (refused.status_code, refused.json()["value"]) == (409, matrix)
+        assert refused.json()["detail"].endswith("is needed by job of another owner")
+        own = post_job(callers.ada, matrix, matrix).json()["id"]
+        told = callers.ada.delete(f"/v1/matrices/{matrix}").json()["detail"]
+        assert told.endswith(f"by job {own}, one of another owner")
+        assert (
+            callers.root.delete(f"/v1/matrices/{matrix}")
+            .json()["detail"]
+            .endswith(f"by job {hers}, {own}")
+        )
+        for caller, shown in ((callers.ada, [own]), (callers.root, [hers, own])):
+            listed = {one["id"]: one["used_by"] for one in server.list_all("matrices", 50, caller)}
+            assert listed[matrix] == shown
+    for job in (hers, own):
+        callers.root.delete(f"/v1/jobs/{job}")
+
+
 def test_lists_show_what_is_ones_own_page_by_page(server, callers, things):
     kept = [store(callers.bob)["id"] for _ in range(3)]
     jobs = [post_job(callers.bob, one, one).json()["id"] for one in kept]

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from sqlalchemy import func, insert, inspect, select, text
+from sqlalchemy import insert, inspect, text
 from sqlalchemy.exc import OperationalError
 
 from tests.postgres import DATABASES
@@ -20,16 +20,13 @@ def url(request, tmp_path):
     return str(request.getfixturevalue("postgres_url"))
 
 
-def insert_matrix(matrix_id):
-    return insert(matrices).values(
+def add_matrix(database, matrix_id):
+    added = insert(matrices).values(
         id=matrix_id, rows=1, columns=1, dtype="int8", fortran_order=False,
         offset_bytes=128, size_bytes=129, created_at=0.0,
     )  # fmt: skip
-
-
-def add_matrix(database, matrix_id):
     with database.begin() as connection:
-        connection.execute(insert_matrix(matrix_id))
+        connection.execute(added)
 
 
 def test_services_that_start_at_the_same_moment_create_the_tables_once(url):
@@ -58,24 +55,6 @@ def test_no_file_is_made_in_the_place_of_one_that_was_moved_away(sqlite, tmp_pat
     assert not path.exists()
     aside.rename(path)
     add_matrix(sqlite, "after")
-
-
-def test_what_a_sqlite_writer_has_read_stays_true_until_it_commits(sqlite):
-    rounds = 25
-
-    def add_next():
-        for _ in range(rounds):
-            with sqlite.begin() as connection:
-                count = connection.scalar(select(func.count()).select_from(matrices))
-                connection.execute(insert_matrix(f"number {count}"))
-
-    threads = [threading.Thread(target=add_next) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    with reading(sqlite) as connection:
-        assert connection.scalar(select(func.count()).select_from(matrices)) == 4 * rounds
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 import numpy as np
 
 from tests.server import RunningServer
-from wavetrim.service.storage.folder.data_folder import claim_folder, close_to_others
 
 
 @contextmanager
@@ -54,21 +53,20 @@ def test_folders_that_were_left_open_are_closed_also_behind_a_link(tmp_path):
         for name in ("data/kernels", "data/lost", "large disk"):
             (tmp_path / name).mkdir(parents=True)
         (folder / "matrices").symlink_to(elsewhere)
-    with claim_folder(folder):
-        closed = (folder, elsewhere, folder / "lost", folder / "kernels")
-        assert [read_mode(path) for path in closed] == [0o700] * 4
+    (tmp_path / "link").symlink_to(folder)
+    running = RunningServer(tmp_path / "link")
+    stored = running.upload(np.ones((3, 600_000)))
+    running.stop()
+    assert f"{stored}.npy" in {path.name for path in elsewhere.iterdir()}
+    closed = (folder, elsewhere, folder / "lost", folder / "kernels")
+    assert [read_mode(path) for path in closed] == [0o700] * 4
 
 
-def test_a_folder_for_everybody_stays_one_and_is_warned_of(tmp_path, caplog):
-    tmp_path.chmod(0o1777)
-    close_to_others(tmp_path)
-    assert read_mode(tmp_path) == 0o1777
-    assert "a folder of its own" in caplog.text
-
-
-def test_the_umask_is_the_users_again_when_the_folder_is_let_go(tmp_path):
-    with careless_umask():
-        with claim_folder(tmp_path / "data"):
-            pass
-        (tmp_path / "result.npy").touch()
-    assert read_mode(tmp_path / "result.npy") == 0o666
+def test_a_folder_for_everybody_stays_one_and_is_warned_of(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    running = RunningServer(folder)
+    running.stop()
+    assert read_mode(folder) == 0o1777
+    assert "a folder of its own" in running.read_log()

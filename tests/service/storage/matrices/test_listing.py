@@ -1,45 +1,17 @@
 """Matrices in a list, and how long they and finished jobs are kept."""
 
-import os
+import sqlite3
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
-from sqlalchemy import insert, select, update
 
 from tests.matrices import make_matrix
 from tests.processes import wait_until
-from tests.service.drafts import keep_matrix, open_store
-from wavetrim.service.jobs.table.store import JobStore
-from wavetrim.service.storage.database.database import reading
-from wavetrim.service.storage.database.tables import jobs, matrices
-from wavetrim.service.storage.errors import MatrixInUse
 
 ARRAY = np.ones((3, 4), np.float32)
-DAY = 86_400.0
-
-
-@pytest.fixture
-def store(database, tmp_path):
-    return open_store(database, tmp_path)
-
-
-def add_matrix(store, database, age_seconds=0.0):
-    matrix = keep_matrix(store, 3, 4)
-    with database.begin() as connection:
-        changed = update(matrices).where(matrices.c.id == matrix.id)
-        connection.execute(changed.values(created_at=time.time() - age_seconds))
-    return matrix.id
-
-
-def add_job(database, *, state="succeeded", age_seconds=0.0, **columns):
-    job_id = os.urandom(8).hex()
-    at = time.time() - age_seconds
-    row = {"id": job_id, "state": state, "request": {}, "a": "x", "b": "y", "created_at": at,
-           "finished_at": None if state in ("queued", "running") else at}  # fmt: skip
-    with database.begin() as connection:
-        connection.execute(insert(jobs).values({**row, **columns}))
-    return job_id
+DAY = 86_400
 
 
 def test_matrices_are_listed_newest_first_page_by_page(server):
@@ -79,59 +51,45 @@ def test_a_matrix_names_the_unfinished_jobs_that_use_it(server):
         server.client.delete(f"/v1/jobs/{job_id}")
 
 
-def test_a_caller_is_told_of_no_job_of_another_owner(store, database):
-    """An administrator's jobs may use anybody's matrices."""
-    for owner in ("ada", ""):
-        matrix = keep_matrix(store, 3, 4, owner=owner).id
-        others = [add_job(database, state="queued", a=matrix, owner="root") for _ in range(2)]
-        with pytest.raises(MatrixInUse, match=r"is needed by job of another owner$") as refused:
-            store.delete(matrix, owner)
-        assert refused.value.value == matrix
-        assert store.page(owner=owner)[0] == ((store.get(matrix), ()),)
-        own = add_job(database, state="running", b=matrix, owner=owner or None)
-        with pytest.raises(MatrixInUse, match=f"by job {own}, one of another owner$"):
-            store.delete(matrix, owner)
-        assert store.page(owner=owner)[0] == ((store.get(matrix), (own,)),)
-        with pytest.raises(MatrixInUse, match=f"by job {', '.join([*others, own])}$"):
-            store.delete(matrix)
-        assert store.page(limit=1)[0] == ((store.get(matrix), (*others, own)),)
+def restart_after(server, change):
+    """Restart a service whose database was changed meanwhile."""
+    server.stop()
+    with closing(sqlite3.connect(server.data_dir / "wavetrim.db")) as database, database:
+        database.execute(change)
+    server.restart()
+    server.wait_ready()
 
 
-def test_what_nobody_has_used_for_long_enough_is_removed(store, database):
-    old = [add_matrix(store, database, age_seconds=2 * DAY) for _ in range(6)]
-    new = add_matrix(store, database, age_seconds=DAY / 2)
-    add_job(database, state="queued", age_seconds=3 * DAY, a=old[0])
-    add_job(database, state="running", age_seconds=3 * DAY, c=old[1])
-    add_job(database, age_seconds=DAY / 2, b=old[2])
-    add_job(database, age_seconds=DAY / 2, result=old[3])
-    add_job(database, age_seconds=3 * DAY, a=old[4], b=old[5])
-    assert sorted(store.expire(DAY, start=0.0)) == sorted(old[4:])
-    assert {path.stem for path in store.folder.iterdir()} == {*old[:4], new}
-    assert store.expire(0.0, start=0.0) == []
+def list_ids(server, kind="matrices"):
+    return {entry["id"] for entry in server.list_all(kind)}
 
 
-def test_ages_are_not_counted_from_before_the_first_start(store, database):
-    """An upgrade, or an adoption, gives everything its full time."""
-    matrix_id = add_matrix(store, database, age_seconds=100 * DAY)
-    add_job(database, age_seconds=100 * DAY)
-    assert store.expire(DAY, start=time.time() - DAY / 2) == []
-    queue = JobStore(database)
-    assert queue.expire(DAY, start=time.time() - DAY / 2, most=10) == 0
-    assert store.expire(DAY, start=time.time() - 2 * DAY) == [matrix_id]
-    assert queue.expire(DAY, start=time.time() - 2 * DAY, most=10) == 1
+def test_what_nobody_has_used_for_long_enough_is_removed(start_server):
+    server = start_server(matrix_ttl_seconds=DAY)
+    server.wait_ready()
+    square = np.ones((4, 4), np.float32)
+    unused, operand = server.upload(square), server.upload(square)
+    result = server.wait_job(server.post_job(operand, operand))["result"]
+    restart_after(server, f"UPDATE matrices SET created_at = created_at - {2 * DAY}")
+    time.sleep(1)
+    # Ages are not counted from before the first start: an upgrade gives everything its full time.
+    assert list_ids(server) == {unused, operand, result}
+    new = server.upload(square)
+    restart_after(server, "UPDATE identity SET created_at = 0")
+    wait_until(lambda: list_ids(server) == {operand, result, new})
+    restart_after(server, f"UPDATE jobs SET created_at = created_at - {2 * DAY}")
+    wait_until(lambda: list_ids(server) == {new})
+    assert server.list_matrix_files() == {f"{new}.npy"}
 
 
-def test_finished_jobs_are_forgotten_by_age_and_by_number(database):
-    queue = JobStore(database)
-    kept = [add_job(database, state=state, age_seconds=9 * DAY) for state in ("queued", "running")]
-    for state in ("succeeded", "failed", "cancelled"):
-        add_job(database, state=state, age_seconds=9 * DAY)
-    new = [add_job(database) for _ in range(5)]
-    assert queue.expire(DAY, start=0.0, most=10) == 3
-    assert queue.expire(DAY, start=0.0, most=3) == 2
-    assert queue.expire(0.0, start=0.0, most=3) == 0
-    with reading(database) as connection:
-        assert set(connection.scalars(select(jobs.c.id))) == {*kept, *new[2:]}
+def test_the_oldest_finished_jobs_are_forgotten_when_there_are_too_many(start_server):
+    server = start_server(max_finished_jobs=2)
+    server.wait_ready()
+    matrix = server.upload(np.ones((4, 4), np.float32))
+    jobs = [server.wait_job(server.post_job(matrix, matrix))["id"] for _ in range(4)]
+    server.stop()
+    server.restart()
+    wait_until(lambda: list_ids(server, "jobs") == set(jobs[2:]))
 
 
 def test_the_service_removes_by_itself_what_is_too_old(start_server):
