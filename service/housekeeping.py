@@ -6,9 +6,9 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
-from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.jobs.table.store import JobStore
@@ -30,78 +30,52 @@ _LONGEST_SECONDS: Final = 60.0
 _TRIED_BYTES: Final = 4096
 
 
-class Housekeeping:
-    """A background task of the service. To be used from one event loop.
+async def keep_house(matrices: MatrixStore, jobs: JobStore, settings: Settings) -> None:
+    """Do all of it again and again, until this is cancelled.
 
     Args:
-        database: The database.
         matrices: Those that nobody has used for `matrix_ttl_seconds` are removed.
         jobs: Those that ended `job_ttl_seconds` ago are removed, and those beyond
             `MAX_FINISHED_JOBS`.
         settings: The limits.
     """
+    kept = [s for s in (settings.matrix_ttl_seconds, settings.job_ttl_seconds) if s]
+    between = min([_LONGEST_SECONDS, *(seconds / 4 for seconds in kept)])
+    expired_at = -between
+    while True:
+        works: list[Callable[[], object]] = [
+            matrices.drafts.resolve_unclear, matrices.unsynced.sync, partial(_try_writing, matrices)
+        ]  # fmt: skip
+        if time.monotonic() - expired_at >= between:
+            expired_at = time.monotonic()
+            works.append(partial(_expire, matrices, jobs, settings))
+        for work in works:
+            try:
+                await run_to_end(work)
+            except SQLAlchemyError as error:
+                logger.warning("housekeeping waits for the database: %s", find_reason(error))
+            except OSError as error:
+                logger.warning("housekeeping waits for the disk: %s", error)
+        await asyncio.sleep(min(_PERIOD_SECONDS, between))
 
-    def __init__(
-        self,
-        database: Engine,
-        matrices: MatrixStore,
-        jobs: JobStore,
-        settings: Settings,
-    ) -> None:
-        self._database = database
-        self._matrices = matrices
-        self._jobs = jobs
-        self._settings = settings
-        self._expired_at = 0.0
 
-    async def keep(self) -> None:
-        """Does all of it again and again, until it is cancelled."""
-        kept = [s for s in (self._settings.matrix_ttl_seconds, self._settings.job_ttl_seconds) if s]
-        between = min([_LONGEST_SECONDS, *(seconds / 4 for seconds in kept)])
-        period = min(_PERIOD_SECONDS, between)
-        while True:
-            for work in (
-                self._matrices.drafts.resolve_unclear,
-                self._matrices.unsynced.sync,
-                self._try_writing,
-            ):
-                await self._do(work)
-            if time.monotonic() - self._expired_at >= between:
-                self._expired_at = time.monotonic()
-                await self._do(self.expire)
-            await asyncio.sleep(period)
+def _expire(matrices: MatrixStore, jobs: JobStore, settings: Settings) -> None:
+    """Remove what is too old."""
+    start = read_start(matrices.database)
+    if removed := matrices.expire(settings.matrix_ttl_seconds, start=start):
+        words = "%d matrices were not used for %d s (matrix_ttl_seconds) and are removed"
+        logger.info(words, len(removed), settings.matrix_ttl_seconds)
+    if ended := jobs.expire(settings.job_ttl_seconds, start=start, most=MAX_FINISHED_JOBS):
+        logger.info("%d jobs that had ended are forgotten", ended)
 
-    async def _do(self, work: Callable[[], object]) -> None:
-        try:
-            await run_to_end(work)
-        except SQLAlchemyError as error:
-            logger.warning("housekeeping waits for the database: %s", find_reason(error))
-        except OSError as error:
-            logger.warning("housekeeping waits for the disk: %s", error)
 
-    def expire(self) -> None:
-        """Remove what is too old."""
-        start = read_start(self._database)
-        settings = self._settings
-        removed = self._matrices.expire(settings.matrix_ttl_seconds, start=start)
-        if removed:
-            logger.info(
-                "%d matrices were not used for %d s (matrix_ttl_seconds) and are removed",
-                len(removed),
-                settings.matrix_ttl_seconds,
-            )
-        ended = self._jobs.expire(settings.job_ttl_seconds, start=start, most=MAX_FINISHED_JOBS)
-        if ended:
-            logger.info("%d jobs that had ended are forgotten", ended)
-
-    def _try_writing(self) -> None:
-        """Write where the last write failed, so that readiness does not wait for a caller."""
-        commits, stored = self._matrices.commits, self._matrices.stored
-        if commits.failure is not None:
-            commits.add(try_write).result()
-        if stored.failure is not None:
-            with tempfile.TemporaryFile(dir=self._matrices.folder) as file:
-                file.write(os.urandom(_TRIED_BYTES))
-                file.flush()
-                os.fsync(file.fileno())
-            stored.failure = None
+def _try_writing(matrices: MatrixStore) -> None:
+    """Write where the last write failed, so that readiness does not wait for a caller."""
+    if matrices.commits.failure is not None:
+        matrices.commits.add(try_write).result()
+    if matrices.stored.failure is not None:
+        with tempfile.TemporaryFile(dir=matrices.folder) as file:
+            file.write(os.urandom(_TRIED_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        matrices.stored.failure = None

@@ -15,7 +15,7 @@ from wavetrim.service.engine.cluster import Cluster
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.engine.slabs import SharedSlabs
 from wavetrim.service.errors import SettingRefused
-from wavetrim.service.housekeeping import Housekeeping
+from wavetrim.service.housekeeping import keep_house
 from wavetrim.service.jobs.dispatch import Dispatcher
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.live import LiveJobs
@@ -72,7 +72,6 @@ class Parts:
         products: Computes products in one call.
         news: Changes of jobs.
         dispatcher: Brings jobs to the lane.
-        housekeeping: Removes what is too old.
 
     Raises:
         SettingRefused: Something that the settings ask for is missing.
@@ -139,7 +138,6 @@ class Parts:
         self.news, self.dispatcher = live.news, Dispatcher(live, self.products)
         if cluster is not None:
             cluster.on_change = self.engines.advance
-        self.housekeeping = Housekeeping(database, self.matrices, self.jobs, settings)
 
     @asynccontextmanager
     async def _run(self) -> AsyncIterator[None]:
@@ -164,8 +162,8 @@ class Parts:
                 stack.push_async_callback(process.stop)
             stack.push_async_callback(self.dispatcher.stop)
             await self.dispatcher.start()
-            housekeeping = in_background(self.housekeeping.keep(), "housekeeping")
-            await stack.enter_async_context(housekeeping)
+            keeping = keep_house(self.matrices, self.jobs, self.settings)
+            await stack.enter_async_context(in_background(keeping, "housekeeping"))
             async with self._hand_out_leases():
                 yield
                 if not self.dispatcher.draining:

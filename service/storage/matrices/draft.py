@@ -16,6 +16,7 @@ from wavetrim.service.storage.disk.files import remove
 from wavetrim.service.storage.disk.unsynced_files import write_file
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.memory.extent import Hold
+from wavetrim.service.storage.memory.intake import Step
 from wavetrim.service.storage.memory.mapped_file import MappedFile
 from wavetrim.service.threads import await_end, finish, run_to_end
 
@@ -26,34 +27,45 @@ if TYPE_CHECKING:
 class Draft:
     """A matrix that is not stored yet, in the arena or in the mapped file that it will be.
 
-    From the arena it is written to its file in pieces, as they are received (`write_received`) or
+    From the arena it is written to its file in pieces, as they are received or
     their rows become final (`write_final`), and then the rest. `publish` or `discard` ends it.
 
     Args:
         drafts: Adds it to the store.
         matrix: Its description, with its id.
-        hold: Its memory with the header, which belongs to the draft from now on.
 
     Attributes:
         matrix: As given.
-        hold: As given.
+        hold: Its memory with the header, once it has begun.
         view: Memory of its whole .npy file.
         file: Its file that is being written, if it has one.
         content: The bytes of a small one, whose file is written as a whole when it is published.
             They are committed with its row, as the file is not synced. None for others.
     """
 
-    def __init__(self, drafts: "Drafts", matrix: Matrix, hold: Hold) -> None:
+    def __init__(self, drafts: "Drafts", matrix: Matrix) -> None:
         self.matrix = matrix
-        self.hold = hold
-        self.view = hold.extent.view
+        self.hold: Hold
+        self.view = memoryview(b"")
+        self.file: FileWrite | None = None
+        self.content: memoryview | None = None
         self._drafts, self._store = drafts, drafts.store
-        is_written = matrix.on_disk and not isinstance(hold.extent, MappedFile)
-        is_small = is_written and drafts.store.unsynced.takes(matrix.size_bytes)
-        self.content = self.view if is_small else None
-        self.file = self._begin_file() if is_written and not is_small else None
 
-    async def write_received(self, begin: int, end: int) -> None:
+    def begin(self, hold: Hold) -> Step:
+        """Take its memory, which belongs to the draft from now on, and begin its file.
+
+        Returns:
+            To be called when it was received from a begin to an end.
+        """
+        self.hold, self.view = hold, hold.extent.view
+        if self.matrix.on_disk and not isinstance(hold.extent, MappedFile):
+            if self._store.unsynced.takes(self.matrix.size_bytes):
+                self.content = self.view
+            else:
+                self.file = self._begin_file()
+        return self._write_received
+
+    async def _write_received(self, begin: int, end: int) -> None:
         """Have bytes written to disk, from the piece in which the first one lies.
 
         Raises:
@@ -135,7 +147,8 @@ class Draft:
                 await asyncio.wait({asyncio.wrap_future(self.file.abort())})
         if self.content is not None:
             await run_to_end(remove, self.matrix.path)
-        self.hold.release()
+        if self.view:
+            self.hold.release()
         self._store.stored.note_discarded(self.matrix.id)
 
     def _begin_file(self) -> FileWrite:

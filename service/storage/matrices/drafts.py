@@ -12,7 +12,6 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +29,7 @@ from wavetrim.service.storage.matrices.matrix import Matrix, count_data_bytes
 from wavetrim.service.storage.matrices.npy import format_header
 from wavetrim.service.storage.memory.arena import ArenaFull
 from wavetrim.service.storage.memory.extent import PAGE_BYTES, Hold
-from wavetrim.service.storage.memory.intake import Fill, Intake
+from wavetrim.service.storage.memory.intake import Fill, receive_body
 from wavetrim.service.storage.memory.mapped_file import map_file
 from wavetrim.service.threads import run_to_end
 
@@ -110,16 +109,16 @@ class Drafts:
             return await self._begin(replace(matrix, on_disk=True))
 
     async def _begin(self, matrix: Matrix) -> Draft:
-        await run_to_end(self.store.stored.begin, matrix, announced=False)
+        draft = Draft(self, matrix)
         try:
-            hold = await self.store.arena.obtain(
-                matrix.size_bytes, "storage", self._choose_file(matrix)
-            )
+            await run_to_end(self.store.stored.begin, matrix, announced=False)
+            make_file = self._choose_file(matrix)
+            draft.begin(await self.store.arena.obtain(matrix.size_bytes, "storage", make_file))
         except BaseException:
-            self.store.stored.note_discarded(matrix.id)
+            await draft.discard()
             raise
-        hold.extent.view[: matrix.offset_bytes] = _format_header(matrix)
-        return Draft(self, matrix, hold)
+        draft.view[: matrix.offset_bytes] = _format_header(matrix)
+        return draft
 
     async def receive(self, matrix: Matrix, fill: Fill) -> Draft:
         """Receive a matrix into memory that grows with it, and write it to disk meanwhile.
@@ -133,24 +132,17 @@ class Drafts:
             StorageFailed: Its file cannot be written.
             Exception: What `fill` has raised. Nothing of the matrix is left then.
         """
-        await run_to_end(self.store.stored.begin, matrix, announced=True)
-        intake = Intake(
-            self.store.arena, matrix.size_bytes, "storage",
-            head=_format_header(matrix), make_file=self._choose_file(matrix),
-        )  # fmt: skip
-        with closing(intake):
-            try:
-                extent = await intake.open(fill)
-            except BaseException:
-                self.store.stored.note_discarded(matrix.id)
-                raise
-            draft = Draft(self, matrix, extent.hold("storage"))
-            try:
-                await draft.write_received(0, intake.filled_bytes)
-                await intake.fill_rest(fill, on_step=draft.write_received)
-            except BaseException:
-                await draft.discard()
-                raise
+        draft = Draft(self, matrix)
+        try:
+            await run_to_end(self.store.stored.begin, matrix, announced=True)
+            await receive_body(
+                self.store.arena, matrix.size_bytes, fill,
+                holder="storage", begin=draft.begin,
+                head=_format_header(matrix), make_file=self._choose_file(matrix),
+            )  # fmt: skip
+        except BaseException:
+            await draft.discard()
+            raise
         return draft
 
     async def commit(

@@ -36,104 +36,77 @@ Step = Callable[[int, int], Awaitable[None]]
 """Called with begin and end of what was received."""
 
 
-class Intake:
-    """Memory for one body; `close` lets go of it.
+async def receive_body(
+    arena: Arena,
+    size_bytes: int,
+    fill: Fill,
+    *,
+    holder: str,
+    begin: Callable[[Hold], Step | None],
+    head: bytes = b"",
+    make_file: Callable[[int], Awaitable[Hold]] | None = None,
+) -> None:
+    """Receive a body into memory that grows with it.
 
     Args:
         arena: Where the memory lies.
         size_bytes: Size of the whole memory.
-        holder: What holds it.
+        fill: Receives the body's next bytes.
+        holder: What holds the memory.
+        begin: Gets a hold of the memory for all of the body, before most of that has come. What it
+            returns is called after each `WRITE_BYTES`.
         head: Bytes at the beginning of the memory that are not the body's.
         make_file: Makes a mapped file of a size where the arena has no memory; None to refuse that.
 
-    Attributes:
-        hold: The memory so far; None before there is any.
-        filled_bytes: End of the bytes that are filled.
+    Raises:
+        ArenaFull: There is no memory, and a file is not wanted.
+        StorageFull: The disk has no space either.
+        Exception: What `fill` or the step has raised.
     """
-
-    def __init__(
-        self,
-        arena: Arena,
-        size_bytes: int,
-        holder: str,
-        *,
-        head: bytes = b"",
-        make_file: Callable[[int], Awaitable[Hold]] | None = None,
-    ) -> None:
-        self._arena = arena
-        self._size_bytes = size_bytes
-        self._holder = holder
-        self._head = head
-        # Once as many have come, the body has memory for all of it.
-        self._trusted_end = len(head) + max(0, -(-(size_bytes - FIRST_BYTES) // FACTOR))
-        self._make_file = make_file
-        self.hold: Hold | None = None
-        self.filled_bytes = len(head)
-
-    async def open(self, fill: Fill) -> Extent:
-        """Get memory for the whole body; before that, receive as much as makes it trusted.
-
-        Returns:
-            The memory, to be held by who needs it for longer than the intake.
-
-        Raises:
-            ArenaFull: There is no memory, and a file is not wanted.
-            StorageFull: The disk has no space either.
-        """
+    # Once as many have come, the body has memory for all of it.
+    trusted_end = len(head) + max(0, -(-(size_bytes - FIRST_BYTES) // FACTOR))
+    source, holds = memoryview(head), list[Hold]()
+    try:
         while True:
-            is_trusted = self.filled_bytes >= self._trusted_end
-            step_bytes = min(self._trusted_end, max(FIRST_BYTES, FACTOR * self.filled_bytes))
-            length = self._size_bytes if is_trusted else step_bytes
-            hold = await self._arena.obtain(length, self._holder, self._make_file)
-            await self._move(hold)
+            filled = len(source)
+            is_trusted = filled >= trusted_end
+            length = (
+                size_bytes if is_trusted else min(trusted_end, max(FIRST_BYTES, FACTOR * filled))
+            )
+            holds.append(await arena.obtain(length, holder, make_file))
+            extent = holds[-1].extent
+            await _copy(extent, 0, source)
+            while len(holds) > 1:
+                holds.pop(0).release()
             if is_trusted:
-                return hold.extent
-            await self._fill(fill, hold.extent, length)
+                break
+            await _fill(extent, filled, length, fill)
+            source = extent.view[:length]
+        on_step = begin(extent.hold(holder))
+    finally:
+        for hold in holds:
+            hold.release()
+    if on_step is not None:
+        await on_step(0, filled)
+    await _fill(extent, filled, size_bytes, fill, on_step)
 
-    async def fill_rest(self, fill: Fill, on_step: Step | None = None) -> None:
-        """Receive the rest, into the memory that `open` has found.
 
-        Args:
-            fill: Called with memory to be filled.
-            on_step: Called after each `WRITE_BYTES`.
-        """
-        assert self.hold is not None, "`open` has found memory for all of the body"
-        await self._fill(fill, self.hold.extent, self._size_bytes, on_step)
-
-    def close(self) -> None:
-        """Let go of the memory, which others may hold, too."""
-        if self.hold is not None:
-            self.hold.release()
-
-    async def _move(self, hold: Hold) -> None:
-        """Copy the bytes so far into larger memory."""
-        before, self.hold = self.hold, hold
-        source = memoryview(self._head)
-        if before is not None:
-            source = before.extent.view[: self.filled_bytes]
-        try:
-            await _copy(hold.extent, 0, source)
-        finally:
-            if before is not None:
-                before.release()
-
-    async def _fill(
-        self, fill: Fill, extent: Extent, end_bytes: int, on_step: Step | None = None
-    ) -> None:
-        """Receive bytes up to an end; into a file by a buffer, as the loop must not wait for it."""
-        buffer = None
-        if isinstance(extent, MappedFile):  # a mapped buffer takes memory only once it is filled
-            buffer = memoryview(mmap.mmap(-1, _PIECE_BYTES))
-        while (begin := self.filled_bytes) < end_bytes:
-            most = WRITE_BYTES if buffer is None else _PIECE_BYTES
-            end = min(end_bytes, begin + most)
-            piece = extent.view[begin:end] if buffer is None else buffer[: end - begin]
-            await fill(piece)
-            if buffer is not None:
-                await _copy(extent, begin, piece)
-            if on_step is not None:
-                await on_step(begin, end)
-            self.filled_bytes = end
+async def _fill(
+    extent: Extent, begin: int, end: int, fill: Fill, on_step: Step | None = None
+) -> None:
+    """Receive bytes into a range; into a file by a buffer, as the loop must not wait for it."""
+    buffer, most = None, WRITE_BYTES
+    if isinstance(extent, MappedFile):
+        most = _PIECE_BYTES
+        buffer = memoryview(mmap.mmap(-1, most))  # it takes memory only once it is filled
+    for first in range(begin, end, most):
+        last = min(end, first + most)
+        piece = extent.view[first:last] if buffer is None else buffer[: last - first]
+        await fill(piece)
+        if buffer is not None:
+            await _copy(extent, first, piece)
+        if on_step is not None:
+            await on_step(first, last)
 
 
 async def _copy(extent: Extent, begin: int, source: memoryview) -> None:

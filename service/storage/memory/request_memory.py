@@ -1,7 +1,7 @@
 """Memory of one request, for its operands and its result, until it has its answer."""
 
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from wavetrim.service.storage.disk.files import making
 from wavetrim.service.storage.memory.arena import Arena
 from wavetrim.service.storage.memory.extent import PAGE_BYTES, Extent, Hold
-from wavetrim.service.storage.memory.intake import Fill, Intake
+from wavetrim.service.storage.memory.intake import Fill, receive_body
 from wavetrim.service.storage.memory.mapped_file import map_file
 
 
@@ -65,12 +65,11 @@ class RequestMemory(ExitStack):
             QuotaReached, QuotaTooSmall, StorageFull: As `obtain`.
         """
         self._count(size_bytes)
-        intake = Intake(self._arena, size_bytes, "request", make_file=self._make_file)
-        with closing(intake):
-            extent = await intake.open(fill)
-            await intake.fill_rest(fill)
-            self._keep(extent.hold("request"))
-        return _find_piece(extent, 0, size_bytes)
+        await receive_body(
+            self._arena, size_bytes, fill,
+            holder="request", begin=self._keep, make_file=self._make_file,
+        )  # fmt: skip
+        return _find_piece(self.extents[-1], 0, size_bytes)
 
     async def obtain(self, size_bytes: int, *, head: bytes = b"") -> Piece:
         """Memory for a matrix, behind some bytes that are written into it.
