@@ -299,7 +299,7 @@ class Arena:
             What is to be waited for; nothing if no memory comes of it.
         """
         memory_left_bytes = await run_to_end(self._memory_left)
-        unused = sorted(self._table.list_unused(), key=lambda slab: -slab.size_bytes)
+        unused = self._table.list_unused()
         left_bytes = min(memory_left_bytes, self.limit_bytes - self._made_bytes)
         left_bytes += sum(slab.size_bytes for slab in self._leaving)
         if self._closed or left_bytes + sum(slab.size_bytes for slab in unused) < needed_bytes:
@@ -338,11 +338,17 @@ class Arena:
         self._made_bytes -= slab.size_bytes
 
     async def _watch_use(self) -> None:
-        """Give back slabs that were unused for a while: other processes may need the memory."""
+        """Give back slabs that were unused for a while: other processes may need the memory.
+
+        One that is ahead of use stays, if it is a usual one.
+        """
         while True:
             await asyncio.sleep(self._idle_seconds / 4)
             since = time.monotonic() - self._idle_seconds
-            for slab in self._table.list_spare(self._usual_bytes, since=since):
-                self._withdraw(slab)
+            for slab in self._table.list_unused():
+                is_large = slab.size_bytes > self._usual_bytes
+                is_spare = self._table.free_bytes >= slab.size_bytes + self._usual_bytes
+                if slab.used_at <= since and (is_large or is_spare):
+                    self._withdraw(slab)
             if not self._table.slabs:
                 self._grow_ahead()

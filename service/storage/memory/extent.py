@@ -144,26 +144,10 @@ class ExtentTable:
         return True
 
     def list_unused(self) -> list[Slab]:
-        """Slabs in which no extent lies, the newest first."""
+        """Slabs in which no extent lies, the largest first."""
         with self._lock:
             unused = [slab for slab in self.slabs.values() if self._is_unused(slab)]
-        return sorted(unused, key=lambda slab: -slab.id)
-
-    def list_spare(self, usual_bytes: int, *, since: float) -> list[Slab]:
-        """Slabs that were unused since a time, by the monotonic clock, but for one ahead of use.
-
-        That is a usual one: one that was made for a large extent is always spare.
-        """
-        unused = self.list_unused()
-        large = {slab for slab in unused if slab.size_bytes > usual_bytes}
-        usual_free_bytes = self.free_bytes - sum(slab.size_bytes for slab in large)
-        spare = []
-        for slab in unused:
-            is_spare = slab in large or usual_free_bytes >= slab.size_bytes + usual_bytes
-            if slab.used_at <= since and is_spare:
-                usual_free_bytes -= 0 if slab in large else slab.size_bytes
-                spare.append(slab)
-        return spare
+        return sorted(unused, key=lambda slab: -slab.size_bytes)
 
     def take(self, size_bytes: int, holder: str) -> Hold | None:
         """A hold of a new extent, or None if no free range is large enough."""
