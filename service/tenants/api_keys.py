@@ -1,29 +1,37 @@
-"""API keys of several callers: named, stored as a hash, revoked by name.
+"""API keys of several callers: named, stored as a hash, revoked by name; and as read by a service.
 
 A key is 256 random bits, shown once when it is made. Nobody can guess that many, so its plain
 SHA-256 is stored: a slow hash would add nothing.
 """
 
+import asyncio
 import hashlib
+import logging
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from sqlalchemy import Engine, Row, func, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import api_keys
 from wavetrim.service.tenants.tenant import NO_QUOTA, SCOPES, Quota, Tenant
+from wavetrim.service.threads import run_to_end
+
+logger = logging.getLogger(__name__)
 
 _PREFIX: Final = "wavetrim_"
 _SECRET_BYTES: Final = 32
 
 _QUOTAS: Final = {field.name: f"max_{field.name}" for field in fields(Quota)}
 """The columns of quotas."""
+
+_PERIOD_SECONDS: Final = 1.0
+"""How long a change of keys may go unnoticed while the database answers; chosen."""
 
 
 class KeyNameTaken(FieldProblem):
@@ -143,3 +151,35 @@ def _read_row(row: Row[Any]) -> ApiKey:
     quota = Quota(**{field: getattr(row, column) for field, column in _QUOTAS.items()})
     tenant = Tenant(row.name, frozenset(row.scopes.split(",")), quota)
     return ApiKey(tenant, row.digest_sha256, row.created_at, row.revoked_at)
+
+
+class KeyRing:
+    """The keys of the database as they were last read. To be used from one event loop.
+
+    Attributes:
+        empty: Whether no key was ever made, so that none is needed. Revoked keys count, too:
+            revoking the last key must not open the service.
+    """
+
+    def __init__(self) -> None:
+        self._keys: Mapping[str, ApiKey] = {}
+        self.empty = True
+
+    def find(self, secret: bytes) -> ApiKey | None:
+        """The key, revoked or not; None if there is none."""
+        # It is found by its digest, so the time that it takes says nothing about any key.
+        return self._keys.get(digest_key(secret))
+
+    def read(self, database: Engine) -> None:
+        """Reads the keys."""
+        self._keys = {key.digest_sha256: key for key in list_keys(database)}
+        self.empty = not self._keys
+
+    async def watch(self, database: Engine) -> None:
+        """Reads the keys again and again, until it is cancelled."""
+        while True:
+            await asyncio.sleep(_PERIOD_SECONDS)
+            try:
+                await run_to_end(self.read, database)
+            except SQLAlchemyError as error:
+                logger.warning("the keys are those of before, the database is away: %s", error)

@@ -6,7 +6,7 @@ A start removes only what is certainly unfinished; all else goes to the folder o
 import logging
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -152,19 +152,10 @@ def _take_in(database: Engine, path: Path, target: Path) -> bool:
                 connection.execute(change.values(damaged_at=None))
             path.rename(target)
         return False
-    described = {
-        "id": target.stem,
-        "rows": header.rows,
-        "columns": header.columns,
-        "stack": header.stack,
-        "dtype": header.dtype,
-        "fortran_order": header.fortran_order,
-        "offset_bytes": header.offset_bytes,
-        "size_bytes": header.file_bytes,
-        "created_at": read_clock(),
-        "crc32": crc32,
-        "place": "disk",
-    }
+    described = asdict(header) | {
+        "id": target.stem, "size_bytes": header.file_bytes, "created_at": read_clock(),
+        "crc32": crc32, "place": "disk",
+    }  # fmt: skip
     # First the file, as a row must always have one.
     path.rename(target)
     with database.begin() as connection:

@@ -22,6 +22,8 @@ from sqlalchemy import (
     text,
 )
 
+from wavetrim.service.storage.database.schema import SchemaRefused
+
 revision = "0001"
 down_revision = None
 
@@ -128,8 +130,11 @@ def upgrade() -> None:
             continue
         columns = {column["name"] for column in inspector.get_columns(table.name)}
         missing = [column for column in table.columns if column.name not in columns]
-        if any(not column.nullable for column in missing):
-            continue  # not ours: what looks at the columns afterwards says so
+        for column in missing:
+            if not column.nullable:
+                raise SchemaRefused(
+                    f"its table {table.name} is not wavetrim's: column {column.name} is missing"
+                )
         for column in missing:
             op.add_column(table.name, Column(column.name, column.type))
         for index in table.indexes:

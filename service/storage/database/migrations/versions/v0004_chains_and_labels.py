@@ -11,7 +11,6 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
-    inspect,
     select,
 )
 
@@ -52,11 +51,8 @@ def upgrade() -> None:
     """Adds the table and the column, which is filled for jobs that have not ended."""
     connection = op.get_bind()
     op.add_column("jobs", Column("shape", JSON))
-    columns = {column["name"] for column in inspect(connection).get_columns("jobs")}
-    # Without these columns the table is another program's: it is refused, and all of this undone.
-    if {column.name for column in _jobs.columns} <= columns:
-        _labels.create(connection)
-        _fill_shapes(connection)
+    _labels.create(connection)
+    _fill_shapes(connection)
 
 
 def _fill_shapes(connection: Connection) -> None:
