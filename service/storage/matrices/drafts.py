@@ -95,7 +95,7 @@ class Drafts:
             self.describe(rows, columns, dtype, stack=stack)
 
     async def begin(self, matrix: Matrix) -> Draft:
-        """Begin a matrix that is computed; all of it counts from now on.
+        """Begin a matrix that is computed.
 
         One that should be in memory only is stored on disk, as others are, if the arena has no
         memory for it: nobody is there any more who could be refused.
@@ -111,7 +111,7 @@ class Drafts:
     async def _begin(self, matrix: Matrix) -> Draft:
         draft = Draft(self, matrix)
         try:
-            await run_to_end(self.store.stored.begin, matrix, announced=False)
+            await run_to_end(self.store.stored.begin, matrix)
             make_file = self._choose_file(matrix)
             draft.begin(await self.store.arena.obtain(matrix.size_bytes, "storage", make_file))
         except BaseException:
@@ -134,7 +134,7 @@ class Drafts:
         """
         draft = Draft(self, matrix)
         try:
-            await run_to_end(self.store.stored.begin, matrix, announced=True)
+            await run_to_end(self.store.stored.begin, matrix)
             await receive_body(
                 self.store.arena, matrix.size_bytes, fill,
                 holder="storage", begin=draft.begin,

@@ -44,19 +44,15 @@ class StoredBytes:
         self._stored: Counter[tuple[str, bool]] | None = None
         self._sums = 0
         self._unpublished: dict[str, Matrix] = {}
-        self._announced = set[str]()  # those whose files are not made, and do not count yet
+        self._made = set[str]()  # those whose files are made, and count
         self._sent = Counter[str]()  # by id, how many callers are being sent it
         self._removed: dict[str, tuple[str, int]] = {}  # owner and bytes of those that are sent
         self._lock = threading.Lock()
 
     # Matrices that are not published yet.
 
-    def begin(self, matrix: Matrix, *, announced: bool) -> None:
-        """Begin to count a matrix that is about to be stored.
-
-        Args:
-            matrix: The matrix.
-            announced: Whether its file counts only when it is made (`making`), instead of now.
+    def begin(self, matrix: Matrix) -> None:
+        """Begin to count a matrix that is about to be stored; its file counts when it is made.
 
         Raises:
             StoredQuotaReached: The owner's quota has less left.
@@ -72,12 +68,10 @@ class StoredBytes:
             if matrix.on_disk:
                 self._require(matrix.size_bytes)
             self._unpublished[matrix.id] = matrix
-            if announced:
-                self._announced.add(matrix.id)
 
     @contextmanager
     def making(self, matrix: Matrix, size_bytes: int) -> Iterator[None]:
-        """Count a matrix's file, if it is not counted; it is made with its space within the block.
+        """Count a matrix's file, which is made with its space within the block.
 
         Args:
             matrix: The matrix; `begin` was called for it.
@@ -91,12 +85,12 @@ class StoredBytes:
         with self._lock:
             if matrix.id not in self._unpublished:
                 raise StorageFailed(self._folder, f"matrix {matrix.id} was given up")
-            if matrix.id in self._announced:
-                self._require(size_bytes)
-                if size_bytes == matrix.size_bytes:
-                    self._announced.remove(matrix.id)
-            else:
+            if matrix.id in self._made:  # it is made anew
                 require_space(self._folder, size_bytes)
+            else:
+                self._require(size_bytes)
+            if size_bytes == matrix.size_bytes:
+                self._made.add(matrix.id)
         try:
             yield
         except OSError as error:
@@ -192,16 +186,13 @@ class StoredBytes:
 
     def _end(self, matrix_id: str) -> Matrix | None:
         """A matrix is no longer unpublished."""
-        self._announced.discard(matrix_id)
+        self._made.discard(matrix_id)
         return self._unpublished.pop(matrix_id, None)
 
     def _count_on_disk(self) -> int:
-        coming = self._unpublished.values()
-        counted = (one for one in coming if one.on_disk and one.id not in self._announced)
         stored = self._sum_stored().items()
-        return sum(one.size_bytes for one in counted) + sum(
-            size for (_, on_disk), size in stored if on_disk
-        )
+        made = sum(self._unpublished[name].size_bytes for name in self._made)
+        return made + sum(size for (_, on_disk), size in stored if on_disk)
 
     def _count_owned(self, owner: str) -> int:
         return (
