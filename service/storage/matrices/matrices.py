@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Engine, Row, and_, bindparam, or_, select
+from sqlalchemy import Engine, Row, bindparam, literal, select, tuple_
 
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.service.clock import read_clock
@@ -180,7 +180,8 @@ class MatrixStore:
         wanted = select(matrices).where(is_owned(matrices, owner))
         if cursor is not None:
             mark = decode_mark(cursor, r"(\d{1,12}\.\d{1,12})/([A-Za-z0-9_-]{1,40})")
-            wanted = wanted.where(_is_older(float(mark[1]), mark[2]))
+            last = tuple_(literal(float(mark[1])), literal(mark[2]))
+            wanted = wanted.where(tuple_(matrices.c.created_at, matrices.c.id) < last)
         with reading(self.database) as connection:
             found = list(connection.execute(wanted.order_by(*_NEWEST_FIRST).limit(limit + 1)))
             shown = [self._read_row(row) for row in found[:limit]]
@@ -273,9 +274,3 @@ class MatrixStore:
         described = read_owner(dict(row._mapping))
         on_disk = described.pop("place") != "memory"
         return Matrix(**described, on_disk=on_disk, path=self._locate(row.id))
-
-
-def _is_older(created_at: float, matrix_id: str) -> ColumnElement[bool]:
-    """Whether a row comes after another one in a list with the newest first."""
-    same_time = and_(matrices.c.created_at == created_at, matrices.c.id < matrix_id)
-    return or_(matrices.c.created_at < created_at, same_time)

@@ -345,10 +345,13 @@ class Arena:
         while True:
             await asyncio.sleep(self._idle_seconds / 4)
             since = time.monotonic() - self._idle_seconds
-            for slab in self._table.list_unused():
-                is_large = slab.size_bytes > self._usual_bytes
-                is_spare = self._table.free_bytes >= slab.size_bytes + self._usual_bytes
-                if slab.used_at <= since and (is_large or is_spare):
+            unused = self._table.list_unused()
+            large = {slab for slab in unused if slab.size_bytes > self._usual_bytes}
+            large_bytes = sum(slab.size_bytes for slab in large)
+            spare_bytes = self._table.free_bytes - large_bytes - self._usual_bytes
+            for slab in unused:
+                if slab.used_at <= since and (slab in large or slab.size_bytes <= spare_bytes):
+                    spare_bytes -= 0 if slab in large else slab.size_bytes
                     self._withdraw(slab)
             if not self._table.slabs:
                 self._grow_ahead()

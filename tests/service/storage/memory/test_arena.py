@@ -7,15 +7,16 @@ import random
 from functools import partial, wraps
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.limit import allow
 from tests.service.storage.memory.test_arena_memory import build_tree, describe_v2
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.storage.memory.arena import Arena, ArenaFull
-from wavetrim.service.storage.memory.extent import Hold
+from wavetrim.service.storage.memory.extent import PAGE_BYTES, ExtentTable, Hold
 from wavetrim.service.storage.memory.memory_limit import read_memory_left
-from wavetrim.service.storage.memory.slab import NoMemory, Slab, make_slab
+from wavetrim.service.storage.memory.slab import NoMemory, Slab, find_usual_bytes, make_slab
 
 MIB = 2**20
 GIB = 2**30
@@ -87,6 +88,36 @@ def test_a_slab_is_given_up_where_the_room_ends_while_it_is_made():
     with pytest.raises(NoMemory, match=r"slab is 134217728 bytes; it must be at most 104857600"):
         make_slab(1, 256 * MIB, lambda: next(rooms))
     assert count_open() == before
+
+
+# Where extents lie
+
+
+def place(*slab_bytes):
+    """A table of slabs whose memory nobody touches."""
+    table = ExtentTable(poison=False)
+    for number, size in enumerate(slab_bytes):
+        table.add(Slab(number, -1, np.empty(size, np.uint8)))
+    return table
+
+
+def test_no_extent_spans_two_slabs():
+    table = place(2 * MIB, 2 * MIB)
+    assert table.take(3 * MIB, "test") is None
+    holds = [table.take(2 * MIB, "test") for _ in range(2)]
+    assert [(hold.extent.slab, hold.extent.offset_bytes) for hold in holds] == [(0, 0), (1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "usual"), [(64 * GIB, GIB), (8 * GIB, GIB), (7 * GIB, 256 * MIB), (0, 256 * MIB)]
+)
+def test_slabs_of_a_small_arena_are_small_and_have_room_for_headers(limit, usual):
+    slab_bytes = find_usual_bytes(limit)
+    assert slab_bytes == usual + 2 * MIB
+    for count in (1, 2, 4, 64):  # matrices of a power of two, each with its page of header
+        table = place(slab_bytes)
+        matrix_bytes = PAGE_BYTES + usual // count
+        assert None not in [table.take(matrix_bytes, "test") for _ in range(count)]
 
 
 # Holders
