@@ -25,14 +25,21 @@ async def await_end(future: "concurrent.futures.Future[R]") -> R:
     return await finish(asyncio.wrap_future(future))
 
 
-async def finish(work: Awaitable[R]) -> R:
-    """Awaits something to its end: a cancelled caller leaves only then."""
+async def finish(work: Awaitable[R], *, undo: Callable[[R], object] | None = None) -> R:
+    """Awaits something to its end: a cancelled caller leaves only then.
+
+    Args:
+        work: The work.
+        undo: Called with what was made for a caller that has left.
+    """
     running = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         with CancelScope(shield=True):
             await asyncio.wait({running})
+        if undo is not None and not running.cancelled() and running.exception() is None:
+            undo(running.result())
         raise
 
 

@@ -51,20 +51,24 @@ class DiskWriter:
 
     Args:
         commits: The database's, to which the thread yields.
+
+    Attributes:
+        commits: As given.
+        checksums: Threads that compute checksums.
     """
 
     def __init__(self, commits: SharedCommits) -> None:
-        self._commits = commits
+        self.commits = commits
         self._waiting_bytes = 0
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk-writer")
         threads = min(_CHECKSUM_THREADS, usable_cores())
-        self._checksums = ThreadPoolExecutor(threads, thread_name_prefix="disk-checksum")
+        self.checksums = ThreadPoolExecutor(threads, thread_name_prefix="disk-checksum")
 
     def close(self) -> None:
         """Writes what waits, then ends all threads."""
         self._thread.shutdown()
-        self._checksums.shutdown()
+        self.checksums.shutdown()
 
     @property
     def is_full(self) -> bool:
@@ -77,14 +81,6 @@ class DiskWriter:
         done = self._thread.submit(task)
         done.add_done_callback(lambda _: self._count(-size_bytes))
         return done
-
-    def yield_to_commits(self) -> None:
-        """Lets the database's commits go first, for a short time."""
-        self._commits.wait_idle(_YIELD_SECONDS)
-
-    def begin_checksum(self, view: memoryview) -> "Future[int]":
-        """Begins the checksum of a piece in another thread."""
-        return self._checksums.submit(zlib.crc32, view)
 
     def _count(self, size_bytes: int) -> None:
         with self._lock:
@@ -189,11 +185,12 @@ class FileWrite:
         return self._view[piece * WRITE_BYTES : (piece + 1) * WRITE_BYTES]
 
     def _write(self, piece: int) -> None:
-        self._checksums[piece] = self._writer.begin_checksum(self._find_bytes(piece))
+        view = self._find_bytes(piece)
+        self._checksums[piece] = self._writer.checksums.submit(zlib.crc32, view)
         self._write_bytes(piece)
 
     def _write_bytes(self, piece: int) -> None:
-        self._writer.yield_to_commits()
+        self._writer.commits.wait_idle(_YIELD_SECONDS)
         view, offset = self._find_bytes(piece), piece * WRITE_BYTES
         if self._direct >= 0:
             page_bytes = len(view) - len(view) % PAGE_BYTES

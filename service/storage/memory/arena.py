@@ -169,14 +169,12 @@ class Arena:
             ArenaFull: There is no memory, and none can be freed.
         """
 
+        def undo(slab: Slab | None) -> None:
+            if slab is not None:
+                self.end_lease(slab, lambda: None)
+
         async def make(needed_bytes: int) -> Slab | None:
-            making = asyncio.create_task(self._grow(needed_bytes, leased=True))
-            try:
-                return await finish(making)
-            except asyncio.CancelledError:  # the caller has left before it was made
-                if (slab := making.result()) is not None:
-                    self.end_lease(slab, lambda: None)
-                raise
+            return await finish(self._grow(needed_bytes, leased=True), undo=undo)
 
         return await self._find("bytes", size_bytes, make)
 

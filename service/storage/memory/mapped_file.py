@@ -1,5 +1,6 @@
 """Mapped files: memory on disk, where the arena has none."""
 
+import asyncio
 import errno
 import os
 import uuid
@@ -11,7 +12,7 @@ from wavetrim.scheduler.execution.pages import map_shared
 from wavetrim.service.storage.disk.checksum import compute_crc32, open_regular
 from wavetrim.service.storage.disk.files import allocate, flush, remove
 from wavetrim.service.storage.memory.extent import Extent, Hold
-from wavetrim.service.threads import run_to_end
+from wavetrim.service.threads import finish
 
 
 class MappedFile(Extent):
@@ -88,11 +89,6 @@ async def map_file(
         StorageFull: There is no space for it.
         StorageFailed: It cannot be made.
     """
-    made: list[Hold] = []
-    try:
-        await run_to_end(lambda: made.append(MappedFile(folder, size_bytes, making).hold(holder)))
-    except BaseException:
-        for hold in made:
-            hold.release()
-        raise
-    return made[0]
+    made = asyncio.to_thread(MappedFile, folder, size_bytes, making)
+    file = await finish(made, undo=lambda file: file.hold(holder).release())
+    return file.hold(holder)
