@@ -130,6 +130,8 @@ class EngineProcess:
     prints goes into the service's log.
 
     Attributes:
+        work: Takes its work; what is sent is lost without an error when the process has ended.
+        control: Takes messages that it handles even while a product runs.
         closed: Set when the process has closed a socket; it may take a while to end after that.
     """
 
@@ -142,7 +144,7 @@ class EngineProcess:
     ) -> None:
         self._process = process
         self.closed = asyncio.Event()
-        self._work, self._control = (
+        self.work, self.control = (
             PacketSocket(connection, take, self.closed.set) for connection in sockets
         )
         self._output = asyncio.create_task(_log_output(output), name="engine-output")
@@ -194,14 +196,6 @@ class EngineProcess:
         """Process id."""
         return self._process.pid
 
-    def send(self, message: Message, files: Sequence[int] = ()) -> None:
-        """Send work; lost without an error when the process has ended."""
-        self._work.send(message, files)
-
-    def control(self, message: Message) -> None:
-        """Send a message that the process handles even while a product runs."""
-        self._control.send(message)
-
     def kill(self) -> None:
         """End the process, and whatever it has started, at once."""
         if self._process.returncode is None:
@@ -221,8 +215,8 @@ class EngineProcess:
             logger.debug("the engine is killed after %g s of grace", grace_seconds)
         finally:  # also where the caller is cancelled meanwhile
             self.kill()
-            self._work.close()
-            self._control.close()
+            self.work.close()
+            self.control.close()
             status = await self._process.wait()
             await asyncio.wait({self._output}, timeout=_OUTPUT_SECONDS)
             self._output.cancel()

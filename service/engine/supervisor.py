@@ -132,18 +132,18 @@ class Supervisor(ABC):
         assert self._process is not None, "runs are started while the process is ready"
         self._begun_runs += 1
         self._runs[message["job"]] = self._begun_runs, take
-        self._process.send({**message, "number": self._begun_runs})
+        self._process.work.send({**message, "number": self._begun_runs})
 
     def send(self, message: Message, files: Sequence[int] = ()) -> None:
         """Send a message that is no run; it is handled after the runs that were started."""
         if self._process is not None:
-            self._process.send(message, files)
+            self._process.work.send(message, files)
 
     def cancel(self, job_id: str) -> None:
         """Ask the process to stop a run; its final message follows, and may still be success."""
         if self._process is not None and job_id in self._runs:
             number, _ = self._runs[job_id]
-            self._process.control({"type": "cancel", "job": job_id, "number": number})
+            self._process.control.send({"type": "cancel", "job": job_id, "number": number})
 
     async def restart(self, reason: str) -> None:
         """Kill the process and wait until it is gone; a new one is started."""
@@ -196,8 +196,8 @@ class Supervisor(ABC):
                 await self._watch_process(process)
             status = await process.end()
         except asyncio.CancelledError:
-            process.control({"type": "shutdown"})  # the running product stops
-            process.send({"type": "shutdown"})
+            process.control.send({"type": "shutdown"})  # the running product stops
+            process.work.send({"type": "shutdown"})
             await process.end(STOP_SECONDS)
             self._end_runs("the service stops")
             raise
@@ -261,7 +261,7 @@ class Supervisor(ABC):
         """Ping the process until it ends; end it when it falls silent."""
         self._heard = time.monotonic()
         while not process.closed.is_set():
-            process.control({"type": "ping"})
+            process.control.send({"type": "ping"})
             with suppress(TimeoutError):
                 async with asyncio.timeout(PING_SECONDS):
                     await process.closed.wait()

@@ -255,11 +255,12 @@ class LiveJobs:
         if self._traces is not None and live.task is not None:
             self._traces.show_job(job)
         if job.started_at is not None:
-            self._metrics.record_job_wait(max(0.0, job.started_at - job.created_at))
+            waited_seconds = max(0.0, job.started_at - job.created_at)
+            self._metrics.queue_seconds.labels("jobs").observe(waited_seconds)
         if job.state is JobState.SUCCEEDED and job.timings is not None:
             self._metrics.record_success(job.timings, job.plan)
         else:
-            self._metrics.record_end(job.state)
+            self._metrics.jobs_finished.labels(job.state).inc()
 
 
 def _make_product(job: Job, found: Mapping[str, Matrix]) -> RunRequest:

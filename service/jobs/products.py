@@ -112,13 +112,13 @@ class Products:
                 break
             kind, reason = message["kind"], message["message"]
             logger.warning("a product, try %d: %s: %s", number, kind, reason)
-        self._metrics.record_end("failed")
+        self._metrics.jobs_finished.labels("failed").inc()
         raise JobFailed(message["kind"], message["message"])
 
     def _describe_stop(self, attempt: Attempt) -> Mapping[str, Any]:
         """The failure of a product that was stopped; raises as `compute`, for other reasons."""
         if attempt.stopped == "left":
-            self._metrics.record_end("cancelled")
+            self._metrics.jobs_finished.labels("cancelled").inc()
             raise ClientDisconnect
         if attempt.stopped == "deadline":
             reason = "the product was not computed within its timeout"

@@ -36,7 +36,8 @@ class Metrics:
         engine_pid: Finds the engine's process id, None while there is none.
         jobs_finished: Jobs that this service has finished, by `state`.
         seconds_by_part: Measured seconds of succeeded jobs, by `part`.
-        queue_seconds: How long jobs and products waited, by `queue`.
+        queue_seconds: How long jobs waited until their first try, and products for the engine, by
+            `queue`.
         product_size: Cube roots of M·N·K.
         received_bytes: Bytes of matrices that came in.
         sent_bytes: Bytes of matrices that went out.
@@ -146,14 +147,6 @@ class Metrics:
         """
         self.queue_seconds.labels("lane").observe(wait_seconds)
         self.product_size.observe(size)
-
-    def record_job_wait(self, seconds: float) -> None:
-        """Counts how long a job has waited, from its request to its first try."""
-        self.queue_seconds.labels("jobs").observe(seconds)
-
-    def record_end(self, state: str) -> None:
-        """Counts a job that ended as `failed` or `cancelled`."""
-        self.jobs_finished.labels(state).inc()
 
     def record_request(self, method: str, route: str, status: int, seconds: float | None) -> None:
         """Counts an answered HTTP request.

@@ -121,7 +121,7 @@ class FileWrite:
         self._file = self._direct = -1  # descriptors; the second one goes past the cache
         self._written: dict[int, Future[None]] = {}
         self._checksums: dict[int, Future[int]] = {}
-        self._aborted = self._is_ours = False
+        self._aborted = False
         self._do(self._make)
 
     @property
@@ -176,7 +176,6 @@ class FileWrite:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with self._making(len(self._view)):
             self._file = os.open(self._path, flags, 0o600)
-            self._is_ours = True
             allocate(self._file, len(self._view))
         with suppress(OSError):  # some file systems have only their cache
             self._direct = os.open(self._path, os.O_WRONLY | os.O_DIRECT | THIS_FILE)
@@ -234,6 +233,5 @@ class FileWrite:
 
     def _remove(self) -> None:
         wait(self._checksums.values())
-        if self._is_ours:  # otherwise another had made it before
-            self._close()
-            self._path.unlink(missing_ok=True)
+        self._close()
+        self._path.unlink(missing_ok=True)

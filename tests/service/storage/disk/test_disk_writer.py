@@ -58,16 +58,6 @@ def test_pieces_in_any_order_make_the_file(writer, memory, tmp_path, size_bytes)
     expect_written(write_all(writer, tmp_path / "a", part), tmp_path / "a", part)
 
 
-def test_a_file_that_is_there_is_neither_overwritten_nor_removed(writer, memory, tmp_path):
-    (tmp_path / "a").write_text("mine")
-    file = FileWrite(writer, tmp_path / "a", memory, lambda _: nullcontext())
-    for done in (file.write(0), file.finish(tmp_path / "b")):
-        with pytest.raises(FileExistsError):
-            done.result(SECONDS)
-    file.abort().result(SECONDS)
-    assert (tmp_path / "a").read_text() == "mine"
-
-
 class FailingSync:
     """fsync that fails this number of times, as on a disk that has lost what was written."""
 
