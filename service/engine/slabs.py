@@ -27,8 +27,10 @@ class SharedSlabs:
         self._arena = arena
         self._engine = processes[0]
         self._on_ready = on_ready
-        self._sent: dict[Supervisor, set[int]] = {process: set() for process in processes}
-        self._leaving: dict[tuple[Supervisor, int], asyncio.Future[None]] = {}
+        # By process and slab, a future that is done when the process has let go of the slab.
+        self._sent: dict[Supervisor, dict[int, asyncio.Future[None]]] = {
+            process: {} for process in processes
+        }
         arena.on_made = self._share
         arena.on_leaving = self._withdraw
         for process in processes:
@@ -48,7 +50,7 @@ class SharedSlabs:
 
     def _send(self, process: Supervisor, slab: Slab) -> None:
         if process.ready:
-            self._sent[process].add(slab.id)
+            self._sent[process][slab.id] = asyncio.get_running_loop().create_future()
             message = {"type": "slab", "slab": slab.id, "size_bytes": slab.size_bytes}
             process.send(message, files=(slab.fd,))
 
@@ -62,10 +64,8 @@ class SharedSlabs:
 
     async def _withdraw(self, slab: Slab) -> None:
         """Return when every process has said that it let go of the slab, or is gone."""
-        loop = asyncio.get_running_loop()
         for process, sent in self._sent.items():
-            if slab.id in sent:
-                gone = self._leaving.setdefault((process, slab.id), loop.create_future())
+            if (gone := sent.get(slab.id)) is not None:
                 process.send({"type": "drop", "slab": slab.id})
                 await asyncio.shield(gone)
 
@@ -78,7 +78,6 @@ class SharedSlabs:
                 slab.locked = True
 
     def _let_go(self, process: Supervisor, slab_id: int) -> None:
-        self._sent[process].discard(slab_id)
-        gone = self._leaving.pop((process, slab_id), None)
-        if gone is not None and not gone.done():
+        gone = self._sent[process].pop(slab_id, None)
+        if gone is not None:
             gone.set_result(None)
