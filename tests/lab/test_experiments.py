@@ -2,7 +2,6 @@
 
 import re
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,10 +10,8 @@ from tests.environment import ROOT
 from tests.lab.reports import HARDWARE, list_reports, multiply_squares
 from tests.processes import expect_output
 from wavetrim.lab.experiments import mulmat
-from wavetrim.lab.experiments.operands import pad_matrix
 from wavetrim.lab.experiments.reference import TABLE_10, TILE_WIDTHS
 from wavetrim.lab.reports.report import write_report
-from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import GemmProblem
 
 PAGE = ROOT / "docs" / "teaching.md"
@@ -53,11 +50,6 @@ def test_mulmatcua_shows_its_times_beside_table_10():
     assert report.tables[5].rows[7][:3] == ("4096", "reference", "542.21")
     assert report.tables[6].rows[7][:3] == ("4096", "reference", "0.94")  # 512 / 542.21
     assert [row["reference_seconds"] for row in report.rows] == list(TABLE_10.values())
-
-
-def test_a_leading_dimension_below_the_columns_is_refused():
-    with pytest.raises(FieldError, match="lda is 4; it must be at least 5, the columns"):
-        pad_matrix(np.zeros((4, 5)), 4, "lda", fill=0.0)
 
 
 @pytest.mark.parametrize("report", list_reports(), ids=lambda report: report.name)

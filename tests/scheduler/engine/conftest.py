@@ -21,14 +21,6 @@ def start(tmp_path, kernel_cache):
         worker.process.wait()
 
 
-@pytest.fixture
-def worker(start):
-    """A worker for a test that ends it."""
-    started = start("--cpu-threads", "2")
-    assert started.receive()["type"] == "ready"
-    return started
-
-
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory, kernel_cache):
     """One worker for all tests that only compute and read all its messages."""

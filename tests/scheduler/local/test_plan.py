@@ -71,7 +71,7 @@ REFUSALS = [
     ({"dtype": "complex32"}, "dtype is 'complex32'; it must be one of float16"),
     ({"dtype": 5}, "dtype is '5'; it must be one of float16"),
     ({"memory": "huge"}, "memory is 'huge'; it must be one of pageable, pinned"),
-    ({"device": "Abacus"}, "device is 'Abacus'; it must be one of cpu"),
+    ({"device": "Abacus"}, "device is 'Abacus'; it must be one of cpu, H200, H100 SXM"),
     ({"kernel": "magic", "device": "T4"}, "kernel is 'magic'; it must be one of auto"),
     ({"f": -1}, 'f is -1; it must be "auto" or a whole number of rows'),
     ({"f": np.array([1])}, 'f is array([1]); it must be "auto" or a whole number of rows'),

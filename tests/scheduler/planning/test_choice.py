@@ -9,7 +9,6 @@ from wavetrim.kernels.schedule.steps import cut_steps
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import SPLIT_GAIN, choose_plan
-from wavetrim.scheduler.planning.description import describe_plan
 from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.presets import PRESETS
@@ -110,17 +109,6 @@ def test_a_split_that_gains_too_little_is_told():
     for plan in refused:
         assert plan.f == 0
         assert 0.95 * plan.chosen_seconds < plan.refused.chosen_seconds < plan.chosen_seconds
-
-
-@pytest.mark.parametrize(
-    ("kernel", "slots"), [("bulk", {1: 1, 66: 66}), ("cublas", {8: 8, 13: 8, 131: 128, 132: 132})]
-)
-def test_a_wave_has_slots_on_the_multiprocessors_that_are_held(kernel, slots):
-    """cuBLAS is held to whole partitions of them."""
-    for sms, wanted in slots.items():
-        plan = choose_plan(SQUARE, H200, PlanOptions(kernel, f=0, sms=sms))
-        assert plan.gpu_parts[0].problem.slots == wanted
-        assert describe_plan(plan)["sms"] == sms
 
 
 @settings(max_examples=30, deadline=None)

@@ -66,28 +66,23 @@ def test_a_damaged_value_is_named_with_its_file_and_limit(tmp_path, place, value
     check_passed_over(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", "{", 100_000 * "[", 100_000 * '{"beside":'])
-def test_what_is_no_profile_is_passed_over(tmp_path, text):
-    path = find_calibration(H200, tmp_path, 8)
-    path.write_text(text)
-    with pytest.raises(ProfileError):
-        load_profile(path)
-    check_passed_over(tmp_path)
+NO_PROFILES = ("", "{}", "[1]", "{", 100_000 * "[", 100_000 * '{"beside":')
+PUT = {
+    "a folder": lambda path: path.mkdir(parents=True),
+    "in a file": lambda path: path.parent.write_text("a file, no folder"),
+    "a loop": lambda path: (path.parent.mkdir(), path.symlink_to(path)),
+    **{
+        text[:20]: lambda path, text=text: (path.parent.mkdir(), path.write_text(text))
+        for text in NO_PROFILES
+    },
+}
 
 
-@pytest.mark.parametrize(
-    "block",
-    [
-        lambda path: path.mkdir(parents=True),
-        lambda path: path.parent.write_text("a file, no folder"),
-        lambda path: (path.parent.mkdir(), path.symlink_to(path)),
-    ],
-    ids=["a folder", "in a file", "a loop"],
-)
-def test_a_calibration_that_cannot_be_opened_is_passed_over(tmp_path, block):
+@pytest.mark.parametrize("put", PUT)
+def test_what_is_no_profile_or_cannot_be_opened_is_passed_over(tmp_path, put):
     folder = tmp_path / "profiles"
     path = find_calibration(H200, folder, 8)
-    block(path)
+    PUT[put](path)
     with pytest.raises(ProfileError, match=str(path)):
         load_profile(path)
     check_passed_over(folder)

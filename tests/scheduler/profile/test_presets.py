@@ -29,7 +29,3 @@ def test_a_preset_is_found_by_the_name_that_cuda_reports():
     for cuda_name, name in CUDA_NAMES.items():
         found = find_preset(cuda_name)
         assert found.name == name
-
-
-def test_an_unknown_gpu_has_no_preset():
-    assert find_preset("Voodoo 2") is None
