@@ -33,6 +33,13 @@ def expect_output(program, *arguments, prints, **how):
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, prints, "")
 
 
+def compile_c(target, *arguments):
+    """Call the C compiler."""
+    command = ["cc", *arguments, "-o", target]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def run_benchmark(name, out, *arguments, **variables):
     """Run a benchmark, whose results go into a folder; returns what it printed."""
     cache = {"WAVETRIM_KERNEL_CACHE_DIR": str(out / "kernels")}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.environment import ROOT
 from tests.limit import allow
-from tests.native.c_library import compile_c
+from tests.processes import compile_c
 
 FOLDER = Path(__file__).parent
 
