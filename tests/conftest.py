@@ -41,7 +41,7 @@ LONG_FILES = (
     "service/api/jobs/test_chains",
     "lab/test_experiments",
     "kernels/transfer/test_stages",
-    "cluster/test_lanes",
+    "cluster/test_services",
     "service/storage/database/test_claim",
     "service/jobs/test_restart",
 )

@@ -1,25 +1,18 @@
 """The CPU pool computes C ← αA·B + βC for every type, shape and stride, as NumPy and BLAS would."""
 
 import tracemalloc
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from tests.matrices import FLOATS, assert_product, draw_array
 from wavetrim.cpu.blocks import cut_depth
-from wavetrim.cpu.gemm import CpuPool
 from wavetrim.native.element_types import find_limits
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 RAGGED = [(1, 1, 1), (1, 517, 129), (517, 1, 129), (31, 33, 1), (127, 129, 131), (300, 511, 257)]
-
-Matrix = NDArray[Any]
-OpenPool = Callable[[int], CpuPool]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -104,7 +97,7 @@ def test_every_layout_and_factor_gives_the_same_product(
         arrange(matrix.astype(dtype), layout)
         for matrix, layout in zip((a, b, before), layouts, strict=True)
     )
-    told: list[float] = []
+    told = []
     progress = told.append if reports else None
     with open_pool(4) as pool:
         pool.multiply(left, right, c, alpha=alpha, beta=beta, threads=threads, progress=progress)
@@ -139,6 +132,21 @@ def test_the_last_part_of_k_may_have_length_one(open_pool, order, dtype):
             pool.multiply(a, b, c)
             expected = a.astype(np.float32) @ b.astype(np.float32)
             assert np.array_equal(c, expected.astype(dtype)), k
+
+
+SIDES = st.integers(1, 700)
+
+
+@given(m=SIDES, n=SIDES, k=st.integers(1, 10**6), threads=st.integers(1, 64))
+def test_k_is_cut_only_where_c_is_small_and_is_covered_once(m, n, k, threads):
+    parts = cut_depth(m, n, k, threads=threads)
+    if not parts:
+        return
+    assert 2 <= len(parts) <= threads
+    assert len(parts) * m * n * 2 <= (m + n) * k
+    assert all((part.rows, part.columns) == (slice(0, m), slice(0, n)) for part in parts)
+    assert [part.depth_start for part in parts] == [0, *(part.depth_stop for part in parts[:-1])]
+    assert parts[-1].depth_stop == k
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -1,4 +1,4 @@
-"""Without a compiler or a BLAS that can be called, products run in Python."""
+"""Without a compiler or a BLAS that can be called, products run in Python, and NumPy widens."""
 
 import logging
 
@@ -8,6 +8,7 @@ import threadpoolctl
 
 from wavetrim.cpu.blas import find_blas
 from wavetrim.cpu.gemm import CpuPool
+from wavetrim.cpu.halves import widen_halves
 
 
 def test_without_a_compiler_products_run_in_python(tmp_path, monkeypatch, caplog):
@@ -31,3 +32,17 @@ def test_a_blas_that_cannot_be_called_is_logged(change, monkeypatch, caplog):
     with caplog.at_level(logging.WARNING):
         assert find_blas.__wrapped__() is None
     assert "no OpenBLAS that can be called" in caplog.text
+
+
+@pytest.mark.parametrize("is_compiled", [True, False], ids=["c", "numpy"])
+@pytest.mark.parametrize("layout", ["rows", "columns", "gaps", "one row"])
+def test_half_precision_is_widened_exactly(kernel_cache, layout, *, is_compiled):
+    every = np.arange(2 * 2**16 + 3, dtype=np.uint32).astype(np.uint16).view(np.float16)
+    halves = every[None] if layout == "one row" else every[: 2**17].reshape(128, 1024)
+    if layout == "columns":
+        halves = np.asfortranarray(halves)
+    if layout == "gaps":
+        halves = np.hstack([halves, halves])[:, :1021]
+    wide = widen_halves(halves, kernel_cache if is_compiled else None)
+    assert wide.dtype == np.float32
+    assert np.array_equal(wide, halves.astype(np.float32), equal_nan=True)

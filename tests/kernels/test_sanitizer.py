@@ -1,4 +1,4 @@
-"""NVIDIA's compute-sanitizer, which comes with the CUDA toolkit, finds nothing in any kernel."""
+"""NVIDIA's compute-sanitizer, of the CUDA toolkit, finds nothing in any kernel or probe."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.environment import clear_environment
+from tests.environment import ROOT, clear_environment
 from tests.kernels.specs import SPECS
 
 
@@ -39,3 +39,10 @@ def test_compute_sanitizer_finds_nothing_in_any_kernel(tool, kernel_cache):
     printed = run_compute_sanitizer(tool, program, kernel_cache)
     for spec in SPECS:
         assert (spec.label in printed) == (not spec.is_cublas)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+def test_compute_sanitizer_finds_nothing_in_any_probe(tool, kernel_cache):
+    program = ROOT / "tests" / "lab" / "sanitizer_probes.py"
+    assert "\n34\n" in "\n" + run_compute_sanitizer(tool, program, kernel_cache)

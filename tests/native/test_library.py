@@ -1,5 +1,7 @@
-"""Compiled C is kept under a name that changes with its sources and flags."""
+"""Compiled C is kept under a name that changes with its sources, flags and tuned numbers."""
 
+import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,9 @@ from wavetrim.native.library import (
     load_library,
     name_library,
 )
+
+TUNED = Path(tuned.__file__).read_text(encoding="utf-8")
+ORIGIN = re.compile(r"(?P<unit>[^;]+); (chosen|(?P<machine>[^;]+); (?P<commit>[0-9a-f]{7}))")
 
 
 def test_the_library_is_compiled_once_and_loaded_again(tmp_path):
@@ -46,3 +51,25 @@ def test_a_changed_shared_header_or_tuned_number_changes_the_librarys_name(tmp_p
     others = (flag.replace(pauses, pauses + "1") for flag in library.FLAGS)
     monkeypatch.setattr(library, "FLAGS", tuple(others))
     assert find_name(HOST_LIBRARY) != before
+
+
+def list_numbers():
+    """Each number with the comment on its line."""
+    lines = TUNED.splitlines()
+    assigned = [node for node in ast.parse(TUNED).body if isinstance(node, ast.AnnAssign)]
+    return {
+        node.target.id: lines[node.lineno - 1].partition("  # ")[2]
+        for node in assigned
+        if isinstance(node.target, ast.Name) and node.target.id != "MACROS"
+    }
+
+
+def test_at_most_ten_numbers_depend_on_the_machine():
+    """The last four are chosen, for C."""
+    assert 0 < len(list_numbers()) - 4 <= 10
+
+
+@pytest.mark.parametrize(("name", "origin"), list_numbers().items())
+def test_a_tuned_number_has_unit_machine_and_commit_or_was_chosen(name, origin):
+    assert isinstance(getattr(tuned, name), int | float)
+    assert ORIGIN.fullmatch(origin), f"{name}: {origin!r}"

@@ -1,14 +1,17 @@
-"""Pools of C threads: closed while they are used, and in a forked process."""
+"""Threads in C, closed while they are used and in a forked process; and threads for calls."""
 
+import gc
 import os
 import threading
 import warnings
+import weakref
 from pathlib import Path
 
 import pytest
 
 from tests.processes import wait_until
 from wavetrim.cpu.library import CPU_LIBRARY
+from wavetrim.native.call_threads import CallThreads
 from wavetrim.native.library import load_library
 from wavetrim.native.pool import ThreadPool
 
@@ -43,7 +46,7 @@ def test_closing_a_pool_ends_its_threads_and_may_be_repeated(pool):
 
 def test_a_held_pool_is_freed_only_after_its_last_holder(pool):
     before = count_threads()
-    freed: list[int] = []
+    freed = []
     free_pool = pool.library.free_pool
     with pool as outer, pool as inner:
         assert outer == inner is not None
@@ -67,3 +70,22 @@ def test_a_forked_process_has_no_threads(pool):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert pool.has_threads
     pool.close()
+
+
+def test_an_idle_thread_holds_nothing_of_its_last_call():
+    threads = CallThreads(1, "idle")
+
+    class Array:
+        pass
+
+    def fail(array):
+        raise ValueError(array)
+
+    for use in (lambda array: array, fail):
+        array = Array()
+        gone = weakref.ref(array)
+        threads.submit(use, array).exception()
+        threads.submit(int).result()  # the thread is through with the call before
+        del array
+        wait_until(lambda gone=gone: gc.collect() >= 0 and gone() is None, 5)
+    threads.close()
