@@ -20,7 +20,7 @@ from wavetrim.scheduler.check.verify import verify_product
 @pytest.mark.parametrize("dtype", TYPES)
 def test_hardly_any_damage_passes(dtype):
     random = np.random.default_rng(1)
-    sizes = [(size, name) for size in (64, 300) for name in DISTRIBUTIONS]
+    sizes = [(size, name) for size in (64, 200) for name in DISTRIBUTIONS]
     products = [draw_product(random, size, dtype, name) for size, name in sizes]
     errors = [measure_error(product, random) for product in products]
     missed = []
@@ -102,8 +102,7 @@ def test_a_wrong_part_fails_but_any_infinity_passes_for_another(dtype, order):
     assert verify_product(a, b, None, out).wrong_rows == (3,)
 
 
-@pytest.mark.parametrize("wrong", ["all", "half", "one panel"])
-def test_a_large_product_with_whole_rows_wrong_fails(wrong):
+def test_a_large_product_with_whole_rows_wrong_fails():
     """No block is compared where all look alike, unless rounding cannot explain their errors."""
     random = np.random.default_rng(8)
     a = random.standard_normal((128, 2304)).astype(np.float32)
@@ -112,11 +111,12 @@ def test_a_large_product_with_whole_rows_wrong_fails(wrong):
     outcome = verify_product(a, b, None, out)
     assert outcome.passed
     assert outcome.elements_compared < out.size / 1000  # one block may differ by chance
-    rows = {"all": slice(None), "half": slice(0, 64), "one panel": slice(96, 128)}[wrong]
-    for damaged in (np.zeros_like(out), random.standard_normal(out.shape).astype(np.float32) * 48):
-        unwritten = out.copy()
-        unwritten[rows] = damaged[rows]
-        assert not verify_product(a, b, None, unwritten).passed
+    noise = random.standard_normal(out.shape).astype(np.float32) * 48
+    for rows in (slice(None), slice(0, 64), slice(96, 128)):  # all, half, and one panel
+        for damaged in (np.zeros_like(out), noise):
+            unwritten = out.copy()
+            unwritten[rows] = damaged[rows]
+            assert not verify_product(a, b, None, unwritten).passed, rows
 
 
 def test_a_verification_says_how_much_was_checked_and_what_is_detectable():

@@ -5,7 +5,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.profiles import find_preset_profile
@@ -40,6 +40,7 @@ requests = st.builds(
 )  # fmt: skip
 
 
+@settings(max_examples=25)
 @given(requests)
 def test_a_run_request_arrives_as_it_was_sent(request_):
     packet = encode_message(request_.as_message())

@@ -64,7 +64,7 @@ def test_progress_comes_at_most_twenty_times_a_second(shared, tmp_path):
 
 
 def test_final_rows_are_reported_in_steps_of_the_wanted_size(shared, tmp_path):
-    a = make_matrix(2000, 2000, "float64", seed=1)
+    a = make_matrix(1500, 1500, "float64", seed=1)
     request = make_request(tmp_path, a, a, row_step=300)
     shared.send(request.as_message())
     *_, first = shared.receive_until("rows")
