@@ -1,5 +1,6 @@
 """The page's list of jobs after it was not followed for a while: hidden, silent, or refused."""
 
+import json
 import shutil
 import signal
 
@@ -8,7 +9,7 @@ import pytest
 
 from tests.browsers import go, show, show_anew
 from tests.matrices import make_matrix
-from tests.page.jobs import CARD, LIVE, NOTICE, OLDER, hide
+from tests.page.jobs import CARD, LIVE, NOTICE, OLDER
 
 SHOWN = "document.querySelectorAll('li.job').length"
 UNFINISHED = (
@@ -27,6 +28,13 @@ def slow(server):
 @pytest.fixture(scope="module")
 def small(server):
     return server.upload(np.ones((5, 5)))
+
+
+def hide(page, is_hidden):
+    """Let the tab be hidden behind another, or be shown again."""
+    page.run(f"""Object.defineProperty(document, 'hidden', {{
+        value: {json.dumps(is_hidden)}, configurable: true,
+    }}); document.dispatchEvent(new Event('visibilitychange')); null""")
 
 
 def cancel(server, jobs):

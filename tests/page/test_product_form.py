@@ -6,8 +6,8 @@ import pytest
 from docs.pictures import drop_file
 from tests.browsers import read, show, show_anew
 from tests.matrices import make_matrix
-from tests.page.jobs import LIVE, NOTICE, choose_file, multiply
-from tests.server import encode_npy
+from tests.page.jobs import LIVE, NOTICE, multiply
+from tests.server import NPY, encode_npy
 
 STEPS = "document.querySelector('.steps')"
 OUTCOME = "document.getElementById('outcome').textContent"
@@ -32,11 +32,11 @@ def test_a_first_product_needs_no_file(page, server):
     assert page.problems == []
 
 
-def test_a_job_that_is_refused_leaves_no_matrices(page, server, tmp_path):
+def test_a_job_that_is_refused_leaves_no_matrices(page, server):
     before = list_matrices(server)
     show_anew(page, f"{server.url}/#view=jobs")
     for name in "ab":
-        choose_file(page, name, tmp_path / f"{name}.npy", np.ones((5, 5)))
+        drop_file(page, name, f"{name}.npy", np.ones((5, 5)))
     page.run("document.getElementById('job-f').value = 6; null")
     multiply(page)
     page.wait(ENDED)
@@ -52,24 +52,27 @@ def test_a_job_that_is_refused_leaves_no_matrices(page, server, tmp_path):
 def test_a_file_that_cannot_be_sent_leaves_none_of_the_other(page, server, tmp_path):
     before = list_matrices(server)
     show_anew(page, f"{server.url}/#view=jobs")
+    root = page.call("DOM.getDocument")["root"]["nodeId"]
     for name in "ab":
-        choose_file(page, name, tmp_path / f"{name}.npy", np.ones((5, 5)))
-    np.save(tmp_path / "b.npy", np.ones((5, 6)))  # a browser does not read what has changed
+        path = tmp_path / f"{name}.npy"
+        np.save(path, np.ones((5, 5)))
+        found = page.call("DOM.querySelector", nodeId=root, selector=f"#file-{name}")
+        page.call("DOM.setFileInputFiles", nodeId=found["nodeId"], files=[str(path)])
+        page.wait(f"document.getElementById('told-{name}').textContent.startsWith({path.name!r})")
+    np.save(path, np.ones((5, 6)))  # a browser does not read what has changed
     multiply(page)
     page.wait(ENDED)
     assert read(page, "#notice") == "The file cannot be read. Choose it again."
     assert list_matrices(server) == before
 
 
-def test_a_service_that_starts_again_during_the_job_does_not_end_the_form(
-    page, start_server, tmp_path
-):
+def test_a_service_that_starts_again_during_the_job_does_not_end_the_form(page, start_server):
     server = start_server()
     server.wait_ready()
     show(page, f"{server.url}/#view=jobs")
     page.wait(LIVE)
     for name in "ab":
-        choose_file(page, name, tmp_path / f"{name}.npy", make_matrix(1000, 1000, "int64", seed=1))
+        drop_file(page, name, f"{name}.npy", make_matrix(1000, 1000, "int64", seed=1))
     multiply(page)
     page.wait(f"{STEPS}.textContent.includes('is posted')")
     server.kill()
@@ -104,8 +107,7 @@ FILES = [
 
 @pytest.mark.parametrize(("content", "words"), FILES, ids=[words for _, words in FILES])
 def test_files_that_the_service_refuses_are_refused_in_words(page, server, content, words):
-    headers = {"Content-Type": "application/x-npy"}
-    answer = server.client.post("/v1/matrices", content=content, headers=headers)
+    answer = server.client.post("/v1/matrices", content=content, headers=NPY)
     assert answer.status_code in (400, 415)
     show_anew(page, f"{server.url}/#view=jobs")
     drop_file(page, "a", "A.npy", content)
