@@ -8,10 +8,11 @@ import pytest
 from hypothesis import settings
 
 from tests.environment import ROOT, SHARED_SETTINGS
+from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.device import list_devices
 
 pytest_plugins = (
-    *("tests.server", "tests.clients", "tests.pools", "tests.postgres", "tests.browsers"),
+    *("tests.server", "tests.clients", "tests.postgres", "tests.browsers"),
     "tests.left_out",
     "tests.stage",
 )
@@ -82,3 +83,23 @@ def kernel_cache(tmp_path_factory):
     folder.mkdir(exist_ok=True)
     SHARED_SETTINGS["kernel_cache_dir"] = folder
     return folder
+
+
+@pytest.fixture(scope="session", params=["C", "Python"])
+def open_pool(request, kernel_cache):
+    """Opens a pool with a number of threads; skips where the library is compiled already.
+
+    A pool without a folder to compile into has threads in Python, unless the library is compiled
+    next to its source.
+    """
+    in_c = request.param == "C"
+
+    def open_pool(threads):
+        pool = CpuPool(threads, cache_dir=kernel_cache if in_c else None)
+        if pool.prepare() != in_c:
+            pool.close()
+            assert not in_c, "there is no C compiler, or NumPy has no OpenBLAS"
+            pytest.skip("the library is compiled next to its source")
+        return pool
+
+    return open_pool

@@ -24,24 +24,7 @@ _MOST_BYTES = 600
 
 _CORPUS = Path(__file__).with_name("corpus")
 
-_INSTRUMENTED = (
-    "uvicorn.protocols.http",
-    "wavetrim.scheduler.engine.messages",
-    "wavetrim.scheduler.options",
-    "wavetrim.service.api.checks",
-    "wavetrim.service.api.products.matmul",
-    "wavetrim.service.api.matrices.download",
-    "wavetrim.service.api.fields",
-    "wavetrim.service.api.problems",
-    "wavetrim.service.api.schemas",
-    "wavetrim.service.api.v2",
-    "wavetrim.service.api.wire",
-    "wavetrim.service.option_fields",
-    "wavetrim.service.cursor",
-    "wavetrim.service.jobs.table.rows",
-    "wavetrim.service.jobs.operands",
-    "wavetrim.service.storage.matrices.npy",
-)
+_INSTRUMENTED = ("uvicorn.protocols.http", "wavetrim.service", "wavetrim.scheduler")
 """Where reached edges are counted."""
 
 _FIGURES = re.compile(r"INITED|DONE|number_of_executed|slowest|peak_rss")
@@ -69,7 +52,7 @@ def fuzz(seconds, seed, target, found, inside):
 def _fuzz_here(target, seconds, seed, folder):
     import atheris
 
-    with atheris.instrument_imports(include=list(_INSTRUMENTED)):
+    with atheris.instrument_imports(include=[*_INSTRUMENTED]):
         from tests.fuzz.targets import TARGETS
 
     arguments = [
