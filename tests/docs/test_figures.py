@@ -7,7 +7,7 @@ from benchmarks.common.plots import KEY
 from benchmarks.common.tables import README, ROOT
 from benchmarks.figures import PLOTS, SECTIONS, fill
 from docs.report_pages import KEPT, PAGE, RunError, fill_lessons, publish_runs
-from tests.lab.probe_reports import read_banks
+from tests.lab.reports import read_banks
 from wavetrim.lab.reports.report import write_report
 
 

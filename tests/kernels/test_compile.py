@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.environment import ALL_ARCHITECTURES, ARCHITECTURES, MEASURED_ARCHITECTURE, ROOT
-from tests.kernels.specs import name_spec
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.compile import compile_kernel
 from wavetrim.kernels.errors import CompilationFailed
@@ -19,7 +18,6 @@ from wavetrim.kernels.gemm.launch import STRICT, STRICT_LIMITED, make_persistent
 from wavetrim.kernels.gemm.tensor import SHORT, SHORT_LIMITED
 
 SIMPLE = find_kernel("simple", "float32", "4")
-HALVES = [one for one in list_kernels() if one.source and one.dtype in ("float16", "bfloat16")]
 
 
 pytestmark = pytest.mark.timeout(900)  # together they take a core for 90 s
@@ -109,17 +107,6 @@ def test_a_copy_to_a_uniform_address_names_its_cache_policy(spec, arch, kernel_c
     named = set(re.findall(r"LDGSTS\S* \[R\d+\+UR\d+\S*\], desc\[UR(\d+)\]", text))
     assert "LDGSTS" in text
     assert named <= policies
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("spec", HALVES, ids=name_spec)
-def test_warpgroups_multiply_both_types_and_wait_once_a_stage(spec, kernel_cache):
-    shown = {"float16": ".F32", "bfloat16": ".F32.BF16"}[spec.dtype]
-    text = disassemble(compile_kernel(spec, MEASURED_ARCHITECTURE, kernel_cache).path)
-    assert "SETMAXREG" in text
-    products = re.findall(rf"HGMMA\.64x{spec.tile.n}x16{re.escape(shown)} .*", text)
-    closing = [product for product in products if "gsb0" in product]
-    assert len(products) == spec.tile.k // 16 * len(closing) > 0, "it waits within a stage"
 
 
 def test_a_kernel_is_compiled_once(tmp_path):

@@ -1,8 +1,9 @@
-"""Reports of experiments, from invented figures."""
+"""Reports of experiments and of some probes, from invented figures."""
 
 import numpy as np
 
 from wavetrim.kernels.pipeline.host_product import GpuTimings
+from wavetrim.kernels.timing.readings import CycleReading, MemoryReading
 from wavetrim.lab.experiments import (
     compara_kernels,
     hybrid_f,
@@ -20,6 +21,7 @@ from wavetrim.lab.experiments.reference import (
     TABLE_17,
     TILE_WIDTHS,
 )
+from wavetrim.lab.probes import copies, cycles
 from wavetrim.lab.reports.bench import Hardware
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.problem import GemmProblem
@@ -83,3 +85,28 @@ def list_reports():
         add_product(),
         check_product(np.ones((3, 4), np.float32), np.ones((3, 4))),
     ]
+
+
+def move(way, step, gbytes_per_second, *, right=True):
+    seconds = 8000 / gbytes_per_second / 1e9
+    return MemoryReading(way, step, 8000, (seconds, 3 * seconds, seconds / 2), right)
+
+
+def stride_copies(*, right=True):
+    readings = [move("copy", stride, 1000 / stride, right=right) for stride in copies.STRIDES]
+    return copies.STRIDED.make_report(readings, HARDWARE)
+
+
+def read_banks(*, right=True):
+    readings = [
+        *(
+            CycleReading("stride", stride, 1.25 * cycles.count_turns(stride), right)
+            for stride in cycles.STRIDES
+        ),
+        *(CycleReading("multicast", 32 // group, 1.25, True) for group in cycles.GROUPS),
+    ]
+    return cycles.report_banks(readings, HARDWARE)
+
+
+def list_probe_reports():
+    return [stride_copies(), read_banks()]

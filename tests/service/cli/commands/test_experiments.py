@@ -6,8 +6,13 @@ from dataclasses import replace
 import pytest
 
 from tests.command import invoke_command, run_command
-from tests.lab.probe_reports import list_probe_reports, stride_copies
-from tests.lab.reports import add_product, list_reports, split_rows
+from tests.lab.reports import (
+    add_product,
+    list_probe_reports,
+    list_reports,
+    split_rows,
+    stride_copies,
+)
 from wavetrim.kernels.device import list_devices
 from wavetrim.lab.probes import cpu_rows
 from wavetrim.lab.probes.catalog import PROBES
