@@ -26,7 +26,7 @@ def pools(kernel_cache):
 
 def test_progress_comes_in_the_calling_thread(pool):
     a, b, c = np.ones((1601, 600)), np.ones((600, 1401)), np.empty((1601, 1401))
-    calls: list[threading.Thread] = []
+    calls = []
     pool.multiply(a, b, c, progress=lambda _: calls.append(threading.current_thread()))
     assert len(calls) > 1
     assert set(calls) == {threading.current_thread()}
@@ -35,7 +35,7 @@ def test_progress_comes_in_the_calling_thread(pool):
 def test_a_cancelled_product_ends_early_and_leaves_the_pool_usable(pool):
     a = np.ones((2048, 1024))
     c = np.zeros((2048, 2048))
-    rows: list[float] = []
+    rows = []
     with pytest.raises(ProductCancelled):
         pool.multiply(a, a.T, c, beta=1, progress=rows.append, cancelled=lambda: bool(rows))
     assert 0 < sum(rows) < 2048
@@ -85,19 +85,31 @@ def test_final_rows_are_not_written_again(pools, shape, dtype, beta, threads):
     assert counts[-1:] in ([], [m])  # none where K is cut
 
 
-def test_several_callers_share_a_pool(open_pool):
+def test_a_pool_that_is_closed_during_a_product_leaves_it_to_its_caller(open_pool):
+    a, c = np.ones((900, 400), np.float32), np.empty((900, 900), np.float32)
+    for threads in (1, 2, 3, 1, 2, 3):
+        c.fill(np.nan)
+        with open_pool(threads) as pool, ThreadPoolExecutor(1) as caller:
+            running = caller.submit(pool.multiply, a, a.T, c)
+            pool.close()
+            running.result()
+        assert (c == 400).all()
+
+
+def test_more_callers_share_a_pool_than_tasks_are_on_offer_at_one_time(open_pool):
     rng = np.random.default_rng(1)
-    start = threading.Barrier(5)
+    start = threading.Barrier(18)
 
     def call_often(index):
         start.wait()
-        for turn in range(12):
-            m, n, k = 40 * index + 7, 300 + turn, 1 + 900 // (index + 1)
+        for turn in range(6):
+            size = index % 5
+            m, n, k = 40 * size + 7, 300 + turn, 1 + 900 // (size + 1)
             a = rng.integers(-3, 4, (m, k)).astype(np.float32)
             b = np.ones((k, n), np.float32)
             c = np.full((m, n), np.nan, np.float32)
-            told: list[float] = []
-            stops = index == 3 and turn % 3 == 2
+            told = []
+            stops = size == 3 and turn % 3 == 2
             try:
                 pool.multiply(
                     a, b, c, progress=told.append if index % 2 else None,
@@ -108,5 +120,5 @@ def test_several_callers_share_a_pool(open_pool):
             else:
                 assert np.array_equal(c, np.repeat(a.sum(1, keepdims=True), n, 1))
 
-    with open_pool(3) as pool, ThreadPoolExecutor(5) as callers:
-        list(callers.map(call_often, range(5)))
+    with open_pool(3) as pool, ThreadPoolExecutor(start.parties) as callers:
+        list(callers.map(call_often, range(start.parties)))

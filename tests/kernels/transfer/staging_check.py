@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -201,6 +202,31 @@ def check_queue_that_ends(copying, driver):
             await_end()
 
 
+def check_several(driver, pool):
+    """More stages than tasks that are on offer at one time use a pool, whose limit changes."""
+
+    def use(number):
+        copying = Copying(driver, pool)
+        for layout in LAYOUTS:
+            check(copying, (190, 411), 448, layout)
+        kept = send_out(copying, [190] * 5)
+        copying.stage.abandon()
+        copying.stage.finish()
+        for _, _, await_end in kept:
+            await_end()
+        copying.stage.close()
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(18) as users:
+        patch.setattr(stages, "SLAB_BYTES", 20_000)
+        patch.setattr(stages, "SLABS", 3)
+        running = [users.submit(use, number) for number in range(18)]
+        for number, one in enumerate(running):
+            pool.limit(number % 3)
+            pool.wake(2)
+            one.result()
+    pool.limit(2)
+
+
 def check_no_memory(pool):
     """Without memory for slabs there is no stage."""
     with pytest.MonkeyPatch.context() as patch:
@@ -231,6 +257,7 @@ def main():
     check_queue_that_ends(copying, functions)
     copying.stage.close()
     copying.stage.close()  # does nothing
+    check_several(driver, pool)
     check_no_memory(pool)
     pool.close()
     with pytest.raises(RuntimeError, match="ended"):

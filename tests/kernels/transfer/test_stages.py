@@ -1,39 +1,32 @@
 """Copies in C between pageable memory and the device keep every element."""
 
-import os
-import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.environment import ROOT
-from tests.limit import allow
+import pytest
+
+from tests.native.sanitizers import SANITIZERS, list_flags, run_program
 from tests.processes import compile_c
 
-FOLDER = Path(__file__).parent
+DRIVER = Path(__file__).with_name("driver.c")
 
 
-def run_check(name, folder, *arguments):
+def run_check(name, folder, cache, sanitizer, *arguments):
     driver = folder / "libcuda.so.1"
-    compile_c(driver, FOLDER / "driver.c", "-Wall", "-Werror", "-O1", "-shared", "-fPIC")
-    done = subprocess.run(
-        [sys.executable, "-m", f"tests.kernels.transfer.{name}", driver, *map(str, arguments)],
-        cwd=ROOT,
-        env=os.environ | {"LD_LIBRARY_PATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=allow(120),
-    )
-    assert done.returncode == 0, done.stderr
+    flags = ("-Wall", "-Werror", "-O1", "-shared", "-fPIC", *list_flags(sanitizer))
+    compile_c(driver, DRIVER, *flags)
+    words = ("-m", f"tests.kernels.transfer.{name}", driver, folder if sanitizer else cache)
+    run_program(sanitizer, folder, *words, *arguments)
 
 
-def test_the_staging_check_passes(tmp_path, kernel_cache):
-    run_check("staging_check", tmp_path, kernel_cache)
+@pytest.mark.timeout(900)  # the thread sanitizer takes ten times as long
+@pytest.mark.parametrize("sanitizer", ["", *SANITIZERS])
+def test_the_staging_check_passes(tmp_path, kernel_cache, sanitizer):
+    run_check("staging_check", tmp_path, kernel_cache, sanitizer)
 
 
 def test_products_from_all_kinds_of_memory_are_right_whatever_streams_do_meanwhile(
     tmp_path, kernel_cache
 ):
     seed = datetime.now(UTC).toordinal()
-    run_check("commands_check", tmp_path, kernel_cache, seed)
+    run_check("commands_check", tmp_path, kernel_cache, "", seed)
