@@ -27,6 +27,7 @@ import httpx
 import numpy as np
 import pytest
 
+from deploy.readiness import find_free_port
 from tests.changed_program import PLACES, describe_constants, name_program
 from tests.environment import ROOT, SHARED_CONSTANTS, SHARED_SETTINGS, clear_environment
 from tests.limit import allow
@@ -323,12 +324,6 @@ def open_http(where, **options):
         options["base_url"] = "http://localhost"
         options["transport"] = httpx.HTTPTransport(uds=str(where), verify=False, limits=limits)
     return httpx.Client(verify=False, limits=limits, **options)
-
-
-def find_free_port():
-    """A loopback port that is free at this moment."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def encode_npy(array):

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cluster.local_cluster import start_cluster
-from tests.command import invoke_command
+from tests.cluster.local_cluster import list_engines, start_cluster
+from tests.command import invoke_command, start_command
 from tests.matrices import FLOATS, assert_product, make_matrix
 from tests.processes import wait_until
 from tests.server import RunningServer
 from wavetrim.client import Client
-from wavetrim.scheduler.profile.store import find_profile, read_key, store_profile
+from wavetrim.scheduler.profile import store
 
 pytestmark = pytest.mark.slow
 
@@ -42,19 +42,17 @@ KILLS = int(os.environ.get("WAVETRIM_NODE_KILLS", "3"))
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    profiles = tmp_path_factory.mktemp("profiles")
-    store_profile_of(profiles, gflops=NODE_GFLOPS)
-    with start_cluster(NODES, profile_dir=profiles) as cluster:
+def cluster():
+    with start_cluster(NODES, prepare=partial(store_profile, gflops=NODE_GFLOPS)) as cluster:
         yield cluster
 
 
-def store_profile_of(folder, *, gflops):
+def store_profile(folder, *, gflops):
     """A calibration by which the CPU is slow, so that several nodes are asked to compute.
 
     All of them are on one machine: by what is measured the way to a node may not pay on a busy one.
     """
-    profile = find_profile("cpu", devices=(), directory=None, cpu_threads=1)
+    profile = store.find_profile("cpu", devices=(), directory=None, cpu_threads=1)
     cpu = replace(
         profile.cpu,
         float32_gflops=gflops,
@@ -63,15 +61,14 @@ def store_profile_of(folder, *, gflops):
         read_gbytes_per_second=1e6,
         write_gbytes_per_second=1e6,
     )
-    store_profile(
-        replace(profile, key=read_key(None, 1), measured_at=CALIBRATED_AT, cpu=cpu), folder
-    )
+    key = store.read_key(None, 1)
+    store.store_profile(replace(profile, key=key, measured_at=CALIBRATED_AT, cpu=cpu), folder)
 
 
 @pytest.fixture(scope="module")
 def server(cluster, tmp_path_factory):
     folder = tmp_path_factory.mktemp("head") / "data"
-    store_profile_of(folder / "profiles", gflops=HEAD_GFLOPS)
+    store_profile(folder / "profiles", gflops=HEAD_GFLOPS)
     with RunningServer(folder, ray_address=cluster.address, stall_seconds=5) as server:
         wait_for_nodes(server, NODES)
         yield server
@@ -157,7 +154,7 @@ def test_a_plan_names_the_node_and_counts_all_rows(client):
     assert status.plan["f"] == status.timings["f_actual"] == ROWS
 
 
-def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(cluster, server, client):
+def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(server, client):
     a = make_matrix(600, 700, "int64", seed=1)
 
     def multiply(stored, expected):
@@ -174,17 +171,17 @@ def test_a_stored_b_stays_at_the_nodes_and_is_never_taken_for_another(cluster, s
         b = make_matrix(700, 700, "int64", seed=seed)
         stored, expected = client.put(b), multiply_exactly(a, b)
         assert_soon(server, partial(is_kept, stored, expected))
-    before = cluster.list_engines()
+    before = list_engines()
     for engine in before:  # the service is not told that B is gone with them
         os.kill(engine, signal.SIGKILL)
-    wait_until(lambda: len(set(cluster.list_engines()) - set(before)) == NODES, 60)
+    wait_until(lambda: len(set(list_engines()) - set(before)) == NODES, 60)
     multiply(stored, expected)
     wait_for_nodes(server, NODES)
 
 
-def kill_an_engine(cluster, rng):
+def kill_an_engine(rng):
     def kill():
-        engines = cluster.list_engines()
+        engines = list_engines()
         if engines:
             os.kill(rng.choice(engines), signal.SIGKILL)
         return bool(engines)
@@ -192,7 +189,7 @@ def kill_an_engine(cluster, rng):
     wait_until(kill, 60)
 
 
-def test_engines_killed_in_the_middle_cost_no_product(cluster, server, client):
+def test_engines_killed_in_the_middle_cost_no_product(server, client):
     rng = random.Random(7)
     stop = threading.Event()
     operands = [make_matrix(n, n, "float32", seed=n) for n in (300, 900, 1300)]
@@ -213,7 +210,7 @@ def test_engines_killed_in_the_middle_cost_no_product(cluster, server, client):
         try:
             for _ in range(KILLS):
                 time.sleep(rng.uniform(0.2, 2))
-                kill_an_engine(cluster, rng)
+                kill_an_engine(rng)
         finally:
             stop.set()
         done = [count.result() for count in counts]
@@ -221,15 +218,15 @@ def test_engines_killed_in_the_middle_cost_no_product(cluster, server, client):
     wait_for_nodes(server, NODES)
 
 
-def test_a_node_that_hangs_is_given_up_after_its_deadline(cluster, server, client):
-    engines = cluster.list_engines()
+def test_a_node_that_hangs_is_given_up_after_its_deadline(server, client):
+    engines = list_engines()
     a, b = make_matrix(ROWS // 3, 600, "int64", seed=1), make_matrix(600, 500, "int64", seed=2)
     for engine in engines:
         os.kill(engine, signal.SIGSTOP)
     job = client.submit(a, b)
     assert np.array_equal(job.result(), multiply_exactly(a, b))
-    wait_until(lambda: bool(set(engines) - set(cluster.list_engines())))
-    for engine in set(engines) & set(cluster.list_engines()):  # they were asked for nothing
+    wait_until(lambda: bool(set(engines) - set(list_engines())))
+    for engine in set(engines) & set(list_engines()):  # they were asked for nothing
         os.kill(engine, signal.SIGCONT)
     wait_for_nodes(server, NODES)
 
@@ -256,12 +253,16 @@ def computing(client):
     assert np.array_equal(job.result(), multiply_exactly(a, b))
 
 
-def test_a_node_that_leaves_in_the_middle_is_replaced(cluster, server, client):
+def test_a_node_that_leaves_in_the_middle_is_replaced(cluster, server, client, tmp_path):
     with computing(client):
-        cluster.remove_node(cluster.nodes[0])
+        cluster.kill_last()
     wait_until(lambda: len(list_nodes(server)) == NODES - 1, 60)
-    cluster.add_node()
-    wait_for_nodes(server, NODES)
+    words = "node", "--address", cluster.address, "--store-bytes", "192MiB"
+    with start_command(*words, folder=tmp_path, WAVETRIM_CPU_THREADS="1") as node:
+        try:
+            wait_for_nodes(server, NODES)
+        finally:
+            node.terminate()
 
 
 def test_jobs_end_right_when_rays_head_is_killed(cluster, server, client):
@@ -270,7 +271,7 @@ def test_jobs_end_right_when_rays_head_is_killed(cluster, server, client):
     stored = client.put(a), client.put(b)
     jobs = [client.submit(*stored) for _ in range(4)]
     wait_until(lambda: any(job.status().progress > 0 for job in jobs))
-    cluster.kill_head()
+    cluster.processes.pop(0).kill()
     for job in jobs:
         assert job.wait().state == "succeeded"
         assert np.array_equal(job.result(), multiply_exactly(a, b))

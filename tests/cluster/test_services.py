@@ -45,7 +45,7 @@ def test_two_gpus_beside_a_node_work_at_two_jobs(tmp_path):
     modules = write_sitecustomize(tmp_path, row_seconds=2.0 / ROWS)
     a, b = make_matrix(ROWS, 2000, "float32", seed=1), make_matrix(2000, 2000, "float32", seed=2)
     with (
-        start_cluster(1, profile_dir=tmp_path) as cluster,
+        start_cluster(1) as cluster,
         RunningServer(
             tmp_path / "data", modules=modules, devices="0,1", ray_address=cluster.address
         ) as server,
