@@ -89,8 +89,10 @@ def test_a_pool_that_is_closed_during_a_product_leaves_it_to_its_caller(open_poo
     a, c = np.ones((900, 400), np.float32), np.empty((900, 900), np.float32)
     for threads in (1, 2, 3, 1, 2, 3):
         c.fill(np.nan)
+        begun = threading.Event()
         with open_pool(threads) as pool, ThreadPoolExecutor(1) as caller:
-            running = caller.submit(pool.multiply, a, a.T, c)
+            running = caller.submit(pool.multiply, a, a.T, c, progress=lambda _: begun.set())  # noqa: B023
+            assert begun.wait(60)
             pool.close()
             running.result()
         assert (c == 400).all()
