@@ -123,8 +123,6 @@ class Dispatcher:
             for live, job in zip(posted, jobs, strict=True):
                 live.job = job
                 self.live.add(live)
-            for job in jobs:
-                self.ends.tell(job)
             self.live.advance()
         return jobs, created
 

@@ -4,38 +4,22 @@ What is told when a job is accepted is remembered until it ends, and then compar
 """
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.clock import read_clock
-from wavetrim.service.jobs.estimate import (
-    Answer,
-    Expected,
-    Group,
-    Others,
-    describe_wait,
-    find_ahead,
-)
+from wavetrim.service.jobs.estimate import Expected, describe_wait, find_ahead
 from wavetrim.service.jobs.inline import INLINE_SECONDS
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.past import LEAST_AHEAD, Past, Span
-from wavetrim.service.jobs.queue import Queue
 from wavetrim.service.jobs.run import LiveJob
 
 if TYPE_CHECKING:
     from wavetrim.service.jobs.live import LiveJobs
-
-KEPT_SECONDS: Final = 0.25
-"""How long the first answer about a job is given again; chosen."""
-
-_MOST_GROUPS: Final = 16
-"""Kinds of the caller's products, and of all others', that are looked at; of more, some stand for
-all. Chosen, to bound the time of an answer."""
 
 _INLINE_SECONDS: Final = 2e-3
 """What a job takes that the service computes itself, before it is known; chosen."""
@@ -60,7 +44,7 @@ class Ends:
 
     def foresee(self, candidate: Attempt) -> Expected:
         """What would be told of a product if it were posted now."""
-        return self._find(candidate, candidate.predicted_seconds <= INLINE_SECONDS).expected
+        return self._find(candidate, candidate.predicted_seconds <= INLINE_SECONDS)[0]
 
     async def foresee_product(
         self, problem: GemmProblem, options: PlanOptions, caller: str
@@ -84,15 +68,12 @@ class Ends:
             return None
         if job.awaited:
             return self._tell_dependent(one)
-        now = read_clock()
         if job.state is JobState.RUNNING and job.started_at is not None:
-            return self._tell_running(one, now, job.started_at)
-        if one.told is not None and now - one.told.at <= KEPT_SECONDS:
-            return one.told.expected
-        answer = self._find(one, one.is_inline)
+            return self._tell_running(one, job.started_at)
+        expected, told = self._find(one, one.is_inline)
         if one.told is None and self._engines.is_ready:
-            one.told = answer
-        return answer.expected
+            one.told = told
+        return expected
 
     def _tell_dependent(self, job: LiveJob) -> Expected:
         """The answer about a job that waits for the results of others, and for theirs in turn."""
@@ -125,43 +106,38 @@ class Ends:
         first_try = job.state is JobState.SUCCEEDED and job.attempts == 1
         if not first_try or begun_at is None or ended_at is None:
             return
-        past, told = self._pasts[one.is_inline], one.told
-        computed_at = begun_at if one.is_inline else one.ended_at
-        if computed_at is not None:
-            past.trails.add(one.kind, ended_at - computed_at)
-        if told is None:
-            return
-        if one.is_inline and told.before:
-            each_seconds = (ended_at - told.at) / (told.before + 1)
-            past.learn_run(one.kind, one.predicted_seconds, each_seconds)
-        past.learn_end((told.at, told.begin, told.end), begun=begun_at, ended=ended_at)
+        past = self._pasts[one.is_inline]
+        if one.ended_at is not None:
+            past.trails.add(one.kind, ended_at - one.ended_at)
+        if one.told is not None:
+            past.learn_end(one.told, begun=begun_at, ended=ended_at)
 
-    def _find(self, job: Attempt, is_inline: bool) -> Answer:
-        """The answer about a job that waits."""
-        now, past, running = read_clock(), self._pasts[is_inline], list[Attempt]()
+    def _find(self, job: Attempt, is_inline: bool) -> tuple[Expected, tuple[float, float, float]]:
+        """The answer about a job that waits; and when it is given, and its begin and end in it.
+
+        These are as predicted, before they are corrected by how far earlier ones were off.
+        """
+        now, past, queue = read_clock(), self._pasts[is_inline], self._engines.queue
         seconds = past.find_seconds(job.kind, job.predicted_seconds)
+        running: list[Attempt] = self._engines.list_running()
+        left_seconds = sum(self._find_left(attempt, now) for attempt in running)
         if is_inline:
-            queue, count = self._live.inline_queue, sum(one.is_inline for one in self._live.running)
-            left_seconds, seconds = count * seconds, 0.0
-        else:
-            queue, running = self._engines.queue, self._engines.list_running()
-            count = len(running)
-            left_seconds = sum(self._find_left(attempt, now) for attempt in running)
+            queue = self._live.inline_queue
+            running = [one for one in self._live.running if one.is_inline and one is not job]
+            left_seconds = len(running) * seconds
         ahead = find_ahead(
-            job, _list_groups(queue, job.caller, past, _MOST_GROUPS),
-            _list_others(queue, job.caller, past), served_seconds=queue.find_served(job.caller),
+            job, queue, lambda one: past.find_seconds(one.kind, one.predicted_seconds),
             now=now, left_seconds=left_seconds, abreast=_count_abreast(running),
         )  # fmt: skip
-        position = ahead.own + ahead.others
         begin = now + ahead.seconds
         end = begin + seconds + past.trails.find(job.kind, 0.0)
         reason = "waits for the engine, which starts"
         if self._engines.is_ready:
-            own = ahead.own + sum(attempt.caller == job.caller for attempt in running)
-            others = position + len(running) - own
-            reason = describe_wait(own, others, self._engines.devices)
-        expected = Expected(position, *past.calibrate(now, begin, end), reason + _note(past))
-        return Answer(now, position + count, begin, end, expected)
+            own = sum(attempt.caller == job.caller for attempt in running)
+            others = ahead.others + len(running) - own
+            reason = describe_wait(ahead.own + own, others, self._engines.devices)
+        position, spans = ahead.own + ahead.others, past.calibrate(now, begin, end)
+        return Expected(position, *spans, reason + _note(past)), (now, begin, end)
 
     def _find_left(self, attempt: Attempt, now: float) -> float:
         """What is left of a product that runs; a late one goes on for as long as it is late."""
@@ -169,43 +145,18 @@ class Ends:
         began_at = attempt.begun_at or attempt.sent_at or now
         return max(LEAST_AHEAD, abs(seconds - (now - began_at)))
 
-    def _tell_running(self, one: LiveJob, now: float, started_at: float) -> Expected:
+    def _tell_running(self, one: LiveJob, started_at: float) -> Expected:
         """The answer about a job that runs, or whose result is written."""
-        past = self._pasts[one.is_inline]
+        now, past = read_clock(), self._pasts[one.is_inline]
         if one.is_inline:
             end, reason = now, "is computed by the service itself"
         elif one.ended_at is not None:
             end, reason = one.ended_at, "its result is being written"
         else:
-            left = self._find_left(one, now)
-            end, reason = now + left, f"runs on {self._engines.devices}"
-        end += past.trails.find(one.kind, 0.0)
-        _, ends = past.calibrate(now, now, end)
+            end, reason = now + self._find_left(one, now), f"runs on {self._engines.devices}"
+        _, ends = past.calibrate(now, now, end + past.trails.find(one.kind, 0.0))
         begins = Span(started_at, started_at, started_at)
         return Expected(0, begins, ends, reason + _note(past))
-
-
-def _list_others(queue: Queue, caller: str, past: Past) -> list[Others]:
-    """All other callers of whom products wait, or some that stand for all."""
-    callers = [one for one in queue.callers if one != caller]
-    times = -(-len(callers) // _MOST_GROUPS) or 1
-    looked = callers[::times]
-    most = _MOST_GROUPS // max(1, len(looked))
-    return [
-        Others(queue.find_served(one), _list_groups(queue, one, past, most), times)
-        for one in looked
-    ]
-
-
-def _list_groups(queue: Queue, caller: str, past: Past, most: int) -> list[Group]:
-    """What waits of a caller, in at most some groups."""
-    kinds = queue.list_kinds(caller)
-    step = -(-len(kinds) // most) or 1
-    groups = [
-        Group(some, past.find_seconds(some[0].kind, some[0].predicted_seconds), step)
-        for some in kinds[::step]
-    ]
-    return sorted(groups, key=attrgetter("stretch"))
 
 
 def _count_abreast(running: Sequence[Attempt]) -> int:

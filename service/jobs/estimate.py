@@ -1,4 +1,4 @@
-"""What goes before a job, and what is told of it. Pure.
+"""What goes before a job, and what is told of it.
 
 Let the job begin at T. Of its own caller's products those go first whose ratio (`queue`) is higher
 at T than the job's. Of every other caller the shortest products go first, until that caller has
@@ -9,7 +9,7 @@ been served for as long as the job's caller will have been at T:
     T         = now + (left + own(T) + others(T)) / abreast
 
 *left* are the seconds that are left of what runs, *abreast* is how many products run at once. T is
-on both sides, so it is computed again from itself until it changes little. The job should end at
+on both sides, so it is computed from itself, three times. The job should end at
 T + seconds + trail, by what was learned (`past`).
 
 What comes later and goes first is not foreseen. The ratios by which earlier answers were off tell
@@ -18,35 +18,36 @@ how much that matters: the interval is as wide as they say.
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from wavetrim.service.jobs.past import Span
-from wavetrim.service.jobs.queue import LEAST_SECONDS, PRIORITY_DOUBLES, find_ratio
+from wavetrim.service.jobs.queue import LEAST_SECONDS, PRIORITY_DOUBLES, Queue, find_ratio
 
 if TYPE_CHECKING:
     from wavetrim.service.jobs.lanes.attempt import Attempt
 
-_MOST_ROUNDS: Final = 3
-"""How often T is computed; chosen: it changes little after that."""
+_ROUNDS: Final = 3
+"""How often T is computed. Chosen by simulation: it goes from side to side, and ends well after an
+odd number."""
+
+_MOST_GROUPS: Final = 16
+"""Kinds of the caller's products, and of all others', that are looked at; of more, some stand for
+all. Chosen, to bound the time of an answer."""
+
+_FindSeconds = Callable[["Attempt"], float]
 
 _age = attrgetter("since")
 
 
-class Group(NamedTuple):
-    """Products of a caller that have prediction and priority in common.
-
-    Attributes:
-        waiting: The products, the oldest first.
-        seconds: How long each should take, by what was measured.
-        times: How many such groups it stands for.
-    """
+class _Group(NamedTuple):
+    """Products of a caller that have prediction and priority in common, the oldest first."""
 
     waiting: Sequence["Attempt"]
     seconds: float
-    times: int = 1
+    times: int
 
     @property
     def stretch(self) -> float:
@@ -56,22 +57,7 @@ class Group(NamedTuple):
         return seconds / 2 ** (first.priority / PRIORITY_DOUBLES) if first.priority else seconds
 
 
-class Others(NamedTuple):
-    """Another caller.
-
-    Attributes:
-        served_seconds: What it was served.
-        groups: What of it waits, by `stretch`.
-        times: How many such callers it stands for.
-    """
-
-    served_seconds: float
-    groups: Sequence[Group]
-    times: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Ahead:
+class Ahead(NamedTuple):
     """What goes before a job.
 
     Attributes:
@@ -87,10 +73,9 @@ class Ahead:
 
 def find_ahead(
     job: "Attempt",
-    own: Sequence[Group],
-    others: Sequence[Others],
+    queue: Queue,
+    find_seconds: _FindSeconds,
     *,
-    served_seconds: float,
     now: float,
     left_seconds: float,
     abreast: int = 1,
@@ -98,30 +83,43 @@ def find_ahead(
     """Find what goes before a job.
 
     Args:
-        job: The job; it may be among its caller's products.
-        own: What waits of its caller.
-        others: The other callers.
-        served_seconds: What its caller was served.
+        job: The job; it may wait in the queue.
+        queue: What waits.
+        find_seconds: Tells how long a product should take, by what was measured.
         now: UTC seconds.
         left_seconds: What is left of all that runs, together.
         abreast: How many products run at once.
     """
+    own = _list_groups(queue, job.caller, _MOST_GROUPS, find_seconds)
+    callers, times = _pick([one for one in queue.callers if one != job.caller], _MOST_GROUPS)
+    most = _MOST_GROUPS // max(1, len(callers))
+    others = [
+        (queue.find_served(one), _list_groups(queue, one, most, find_seconds)) for one in callers
+    ]
     ahead = Ahead(0, 0, left_seconds / abreast)
-    for _ in range(_MOST_ROUNDS):
-        own_count, own_seconds = _count_own(job, own, now + ahead.seconds)
-        served = served_seconds + own_seconds
-        others_count, seconds = 0, left_seconds + own_seconds
-        for one in others:
-            count, more = _count_until(one.groups, served - one.served_seconds)
-            others_count += one.times * count
-            seconds += one.times * more
-        before, ahead = ahead, Ahead(own_count, others_count, seconds / abreast)
-        if abs(ahead.seconds - before.seconds) <= 0.01 * before.seconds:
-            break
+    for _ in range(_ROUNDS):
+        count, seconds = _count_own(job, own, now + ahead.seconds)
+        level = queue.find_served(job.caller) + seconds
+        found = [_count_until(groups, level - served) for served, groups in others]
+        seconds += left_seconds + times * sum(more for _, more in found)
+        ahead = Ahead(count, times * sum(one for one, _ in found), seconds / abreast)
     return ahead
 
 
-def _count_own(job: "Attempt", groups: Iterable[Group], begin: float) -> tuple[int, float]:
+def _list_groups(queue: Queue, caller: str, most: int, find_seconds: _FindSeconds) -> list[_Group]:
+    """What waits of a caller, in at most some groups."""
+    kinds, times = _pick(queue.list_kinds(caller), most)
+    groups = [_Group(some, find_seconds(some[0]), times) for some in kinds]
+    return sorted(groups, key=attrgetter("stretch"))
+
+
+def _pick(all_: list[Any], most: int) -> tuple[list[Any], int]:
+    """At most some of many, and how many each of them stands for."""
+    times = -(-len(all_) // most) or 1
+    return all_[::times], times
+
+
+def _count_own(job: "Attempt", groups: Iterable[_Group], begin: float) -> tuple[int, float]:
     """How many of its caller's go before a job that begins at some time, and their seconds."""
     ratio = find_ratio(job, begin)
     count, seconds = 0, 0.0
@@ -137,18 +135,16 @@ def _count_own(job: "Attempt", groups: Iterable[Group], begin: float) -> tuple[i
     return count, seconds
 
 
-def _count_until(groups: Sequence[Group], most_seconds: float) -> tuple[int, float]:
+def _count_until(groups: Sequence[_Group], most_seconds: float) -> tuple[int, float]:
     """How many products begin until some seconds are served, and their seconds."""
     count, seconds = 0, 0.0
-    if most_seconds <= 0:
-        return count, seconds
     for group in groups:
+        if seconds >= most_seconds:
+            break
         wanted = math.ceil((most_seconds - seconds) / group.seconds)
         more = min(group.times * len(group.waiting), wanted)
         count += more
         seconds += more * group.seconds
-        if seconds >= most_seconds:
-            break
     return count, seconds
 
 
@@ -167,25 +163,6 @@ class Expected:
     begins: Span
     ends: Span
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What was found of a job that waits, and what was told of it.
-
-    Attributes:
-        at: When that was, UTC seconds.
-        before: How many products go before it, or run.
-        begin: When it should begin.
-        end: When it should end.
-        expected: What is told of it.
-    """
-
-    at: float
-    before: int
-    begin: float
-    end: float
-    expected: Expected
 
 
 def describe_wait(own: int, others: int, devices: str) -> str:

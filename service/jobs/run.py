@@ -35,7 +35,6 @@ from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.threads import await_end, run_to_end
 
 if TYPE_CHECKING:
-    from wavetrim.service.jobs.estimate import Answer
     from wavetrim.service.jobs.live import LiveJobs
 
 logger = logging.getLogger(__name__)
@@ -68,7 +67,8 @@ class LiveJob(Attempt):
         is_stopped: Whether it is to end as soon as the engine lets go of it.
         failure: Kind and message that it is to fail with then; None if it was cancelled.
         is_noted: Whether it is written that its try has begun.
-        told: The first answer about its end, from which is learned; None if no engine was ready.
+        told: When its end was first told, and the begin and end that were predicted then, from
+            which is learned; None if no engine was ready.
         deadline: Ends it at its deadline.
         timeout: Ends it when it has run for as long as it may.
     """
@@ -87,7 +87,7 @@ class LiveJob(Attempt):
     is_stopped: bool = False
     failure: tuple[str, str] | None = None
     is_noted: bool = False
-    told: "Answer | None" = None
+    told: tuple[float, float, float] | None = None
     deadline: asyncio.TimerHandle | None = None
     timeout: asyncio.TimerHandle | None = None
 

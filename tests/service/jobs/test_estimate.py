@@ -1,44 +1,35 @@
 """What is told of a job's end: the formulas, and a simulated service whose answers hold."""
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 from operator import attrgetter
 
 import numpy as np
 import pytest
 
-from wavetrim.service.jobs.estimate import (
-    Group,
-    Others,
-    find_ahead,
-)
+from wavetrim.service.jobs.estimate import find_ahead
 from wavetrim.service.jobs.past import LEAST_ENDS, Kind, Past, Span, find_kind
-from wavetrim.service.jobs.queue import rank
+from wavetrim.service.jobs.queue import Queue
 
 NOW = 1000.0
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Product:
     caller: str = "ada"
     since: float = NOW
     predicted_seconds: float = 1.0
     priority: int = 0
     kind: Kind = ("float32", 1, 1, 1, None)
+    queue: Queue | None = None
 
 
-def group(*products, seconds=None):
-    first = products[0]
-    seconds = first.predicted_seconds if seconds is None else seconds
-    ordered = sorted(products, key=lambda one: one.since)
-    return Group(ordered, seconds)
-
-
-def ahead(job, own, others=None, **more):
-    given = {"served_seconds": 0.0, "left_seconds": 0.0, **more}
-    abreast = int(given.pop("abreast", 1))
-    return find_ahead(job, own, others or [], now=NOW, abreast=abreast, **given)
+def ahead(job, waiting, **more):
+    queue = Queue()
+    for one in waiting:
+        queue.add(one)
+    given = {"left_seconds": 0.0, **more}
+    return find_ahead(job, queue, attrgetter("predicted_seconds"), now=NOW, **given)
 
 
 def test_what_runs_is_waited_for_and_shared_by_those_that_run_at_once():
@@ -47,19 +38,17 @@ def test_what_runs_is_waited_for_and_shared_by_those_that_run_at_once():
 
 
 def test_other_callers_go_first_until_they_were_served_as_much():
-    many = [group(*(Product("bob", NOW - 9) for _ in range(50)))]
-    own = [group(*(Product(since=NOW - age) for age in (3, 2, 1)))]
-    found = ahead(Product(), own, [Others(0.0, many)])
-    assert (found.own, found.others, found.seconds) == (3, 3, 6.0)
-    assert ahead(Product(), own, [Others(99.0, many)]).others == 0
-    assert ahead(Product(), own, [Others(0.0, many)], served_seconds=10.0).others == 13
+    own = [Product(since=NOW - age) for age in (3, 2, 1)]
+    found = ahead(Product(), own + [Product("bob", NOW - 9) for _ in range(50)])
+    assert found == (3, 3, 6.0)
 
 
-def test_groups_that_stand_for_several_count_so():
-    one = Group([Product(since=NOW - 1)], 1.0, times=5)
-    assert ahead(Product(), [one]).own == 5
-    found = ahead(Product(), [one], [Others(0.0, [Group([Product("bob")], 1.0)], times=7)])
-    assert found.others == 7
+def test_of_many_kinds_and_callers_some_stand_for_all():
+    own = [Product(since=NOW - 99, predicted_seconds=1 + n / 1e6) for n in range(100)]
+    others = [Product(f"caller {n}", NOW - 99) for n in range(100)]
+    found = ahead(Product(predicted_seconds=2.0), own + others)
+    assert found.own == pytest.approx(100, rel=0.2)
+    assert found.others == pytest.approx(100, rel=0.2)
 
 
 def test_ratios_of_ended_jobs_move_and_narrow_the_interval():
@@ -94,9 +83,11 @@ class Service:
         seed: Of all that is random.
         load: Work that arrives in a second, in seconds.
         callers: Those who post.
+        monkeypatch: Sets the queue's clock.
     """
 
-    def __init__(self, seed, load, callers, jobs=500):
+    def __init__(self, seed, load, callers, monkeypatch, jobs=500):
+        self.monkeypatch = monkeypatch
         random = np.random.default_rng(seed)
         kinds = [find_kind(size, size, size, dtype, None)
                  for size in (2**n for n in range(6, 14)) for dtype in ("f4", "f8")]  # fmt: skip
@@ -113,9 +104,7 @@ class Service:
         ]
         self.takes = {job: seconds[job.kind] * math.exp(random.normal(0, 0.1)) for job in self.jobs}
         self.past = Past()
-        self.waiting: list[Product] = []
-        self.served: Counter[str] = Counter()
-        self.level = 0.0
+        self.queue = Queue()
         self.running: tuple[Product, float] | None = None
         self.told: dict[Product, tuple[float, Span]] = {}
         self.ends: dict[Product, float] = {}
@@ -130,45 +119,24 @@ class Service:
                 self.accept(coming.pop())
             else:
                 self.end(ends)
-            if self.running is None and self.waiting:
+            if self.running is None and self.queue:
                 self.begin(max(self.jobs[len(self.jobs) - len(coming) - 1].since,
                                max(self.ends.values(), default=0.0)))  # fmt: skip
 
     def accept(self, job):
         now = job.since
-        if all(one.caller != job.caller for one in self.waiting):
-            self.served[job.caller] = max(self.served[job.caller], self.level)
-        groups: dict[tuple[str, float], list[Product]] = {}
-        for one in self.waiting:
-            groups.setdefault((one.caller, one.predicted_seconds), []).append(one)
-        made = {
-            key: group(*ones, seconds=self.find_seconds(ones[0])) for key, ones in groups.items()
-        }
-        callers = {caller for caller, _ in made} - {job.caller}
         left = 0.0
         if self.running is not None:
             left = abs(self.find_seconds(self.running[0]) - (now - self.running[1]))
-        found = find_ahead(
-            job,
-            [made[key] for key in made if key[0] == job.caller],
-            [
-                Others(self.served[name], self.sort(made[key] for key in made if key[0] == name))
-                for name in callers
-            ],
-            served_seconds=self.served[job.caller], now=now, left_seconds=left,
-        )  # fmt: skip
+        found = find_ahead(job, self.queue, self.find_seconds, now=now, left_seconds=left)
         end = now + found.seconds + self.find_seconds(job)
         self.told[job] = end, self.past.calibrate(now, now, end)[1]
-        self.waiting.append(job)
-
-    def sort(self, groups):
-        return sorted(groups, key=attrgetter("stretch"))
+        self.queue.add(job)
 
     def begin(self, now):
-        (job,) = rank(self.waiting, self.served, now=now, most=1)
-        self.waiting.remove(job)
-        self.level = self.served[job.caller]
-        self.served[job.caller] += job.predicted_seconds
+        self.monkeypatch.setattr("wavetrim.service.jobs.queue.read_clock", lambda: now)
+        (job,) = self.queue.list_first(1)
+        self.queue.begin(job)
         self.running = job, now
 
     def end(self, now):
@@ -185,10 +153,10 @@ class Service:
 
 @pytest.mark.parametrize("callers", [("ada",), ("ada", "bob", "eve")], ids=["one", "three"])
 @pytest.mark.parametrize(("load", "most_error"), [(0.5, 0.15), (0.8, 0.15), (1.1, 0.25)])
-def test_nine_of_ten_jobs_end_in_the_interval_that_was_told(load, most_error, callers):
+def test_nine_of_ten_jobs_end_in_the_interval_that_was_told(load, most_error, callers, monkeypatch):
     covered, errors, widths = [], [], []
     for seed in range(3):
-        service = Service(seed, load, callers)
+        service = Service(seed, load, callers, monkeypatch)
         service.run()
         for job in service.jobs[100:]:
             told, end = service.told[job][1], service.ends[job]
