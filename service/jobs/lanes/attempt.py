@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.scheduler.planning.device_sets import DeviceSet
+from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.cluster import ClusterNode
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.past import Kind, find_kind
@@ -53,8 +54,13 @@ class Attempt:
         waited_seconds: How long it has waited until it was sent, and for its devices if they were
             busy.
         stopped: Why this try was stopped; None if nobody has stopped it.
-        run: The product at its engine; None before it was sent.
         holds: Keep its memory while an engine has the product.
+        engine: The engine that has or had it; None before it was sent.
+        run_id: The id that the engine knows it by.
+        seconds: How long it should take there.
+        lane: The devices that work at it; None while that is not known, or for all.
+        ends_at: When it should end there, UTC seconds.
+        is_alone: Whether the engine had nothing else to do when it was sent.
         losses: How many nodes were lost while they had it.
         sent_at: When it was sent to an engine, UTC seconds; None before.
         begun_at: When devices began with it; None before, and if that is not told.
@@ -76,8 +82,13 @@ class Attempt:
     entered_at: float = field(default_factory=time.perf_counter)
     waited_seconds: float = 0.0
     stopped: str | None = None
-    run: "EngineRun | None" = None
     holds: Sequence[Hold] = ()
+    engine: AnyEngine | None = None
+    run_id: str = ""
+    seconds: float = 0.0
+    lane: DeviceSet | None = None
+    ends_at: float = 0.0
+    is_alone: bool = False
     losses: int = 0
     sent_at: float | None = None
     begun_at: float | None = None
@@ -125,7 +136,7 @@ class Attempt:
                 or is gone, even if nobody waits for the product any more.
         """
         if self.has_left:
-            self.stopped = self.run = None
+            self.stopped = self.engine = None
             self.sent_at = self.begun_at = self.ended_at = None
             self.losses = 0
             self.final = asyncio.get_running_loop().create_future()
@@ -151,62 +162,32 @@ class Attempt:
             self.final.set_result(message)
 
 
-@dataclass(slots=True, eq=False)
-class EngineRun:
-    """A product that an engine has. Times are those of the monotonic clock.
-
-    Attributes:
-        attempt: The product.
-        engine: The engine.
-        job: The id that the engine knows it by.
-        seconds: How long it should take.
-        lane: The devices that work at it; None while that is not known, or for all.
-        began: When it was sent.
-        ends_at: When it should end.
-        is_alone: Whether the engine had nothing else to do when it was sent.
-    """
-
-    attempt: Attempt
-    engine: AnyEngine
-    job: str
-    seconds: float
-    lane: DeviceSet | None = None
-    began: float = 0.0
-    ends_at: float = 0.0
-    is_alone: bool = False
-
-
 class Load:
     """What one engine has to do: its products, in the order in which they were sent."""
 
     def __init__(self) -> None:
-        self.runs: list[EngineRun] = []
+        self.runs: list[Attempt] = []
 
-    def add(self, run: EngineRun) -> None:
-        """A product was sent to the engine: it comes after what its devices have to do."""
-        run.began, run.is_alone = time.monotonic(), not self.runs
+    def add(self, run: Attempt) -> None:
+        """A product is sent to the engine: it comes after what its devices have to do."""
+        run.is_alone = not self.runs
         self.runs.append(run)
-        run.ends_at = self._find_begin(run) + run.seconds
+        self.foresee(run, run.seconds)
 
-    def begin(self, run: EngineRun, lane: DeviceSet, seconds: float) -> None:
-        """The engine says which devices work at a product, and how long it should take."""
-        run.lane = lane
-        run.ends_at = self._find_begin(run) + seconds
-
-    def _find_begin(self, run: EngineRun) -> float:
-        """When a product begins: once its devices have done what was sent before."""
-        now = time.monotonic()
+    def foresee(self, run: Attempt, seconds: float) -> None:
+        """A product ends some seconds after its devices have done what was sent before."""
+        now = read_clock()
         earlier = itertools.takewhile(lambda other: other is not run, self.runs)
         begins = [
             max(now + _LEAST_SECONDS, other.ends_at)
             for other in earlier
             if run.lane is None or other.lane is None or run.lane & other.lane
         ]
-        return max(begins, default=now)
+        run.ends_at = max(begins, default=now) + seconds
 
     @property
     def _large(self) -> int:
-        return sum(not run.attempt.request.is_small for run in self.runs)
+        return sum(not run.request.is_small for run in self.runs)
 
     @property
     def is_full(self) -> bool:
@@ -238,7 +219,7 @@ class Load:
         if not self.runs:
             return 0.0
         last = max(run.ends_at for run in self.runs)
-        return max(_LEAST_SECONDS, last - time.monotonic())
+        return max(_LEAST_SECONDS, last - read_clock())
 
     def list_busy(self, devices: Iterable[int]) -> dict[int, float]:
         """Seconds that each device should be busy; free devices are left out. Thread-safe.
@@ -246,7 +227,7 @@ class Load:
         A late product is expected to go on for as long as it is late. So the longer it hangs, the
         sooner others choose another device.
         """
-        now, busy = time.monotonic(), dict.fromkeys(devices, 0.0)
+        now, busy = read_clock(), dict.fromkeys(devices, 0.0)
         for run in list(self.runs):  # they come and go while a thread asks for metrics
             left_seconds = max(_LEAST_SECONDS, abs(run.ends_at - now))
             for device in busy if run.lane is None else run.lane:

@@ -1,6 +1,5 @@
 """Which engine of a cluster computes a product: the one that should end it first."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -10,8 +9,9 @@ from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.placing import Offer, Traffic
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
+from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.cluster import ClusterNode
-from wavetrim.service.jobs.lanes.attempt import Attempt, EngineRun
+from wavetrim.service.jobs.lanes.attempt import Attempt
 
 if TYPE_CHECKING:
     from wavetrim.service.jobs.lanes.running import RunningProducts
@@ -93,16 +93,15 @@ class ClusterLanes:
             return load.has_room(attempt)
         return len(load.runs) < NODE_RUNS
 
-    def learn(self, run: EngineRun, message: Message) -> dict[str, Any]:
+    def learn(self, attempt: Attempt, node: ClusterNode, message: Message) -> dict[str, Any]:
         """Learn from a node's success for later products; returns its plan with the node."""
-        node = run.engine
-        assert isinstance(node, ClusterNode)
         node.resident = frozenset(message.get("resident", ()))
-        if run.is_alone:  # its time says how fast the node is
-            seconds = time.monotonic() - run.began
-            node.note_run(expected_seconds=run.seconds, measured_seconds=seconds)
+        if attempt.is_alone and not attempt.losses and attempt.sent_at is not None:
+            # Its time says how fast the node is.
+            seconds = read_clock() - attempt.sent_at
+            node.note_run(expected_seconds=attempt.seconds, measured_seconds=seconds)
         plan = message["plan"]
-        predicted = {**plan["predicted"], "total_seconds": run.seconds}
+        predicted = {**plan["predicted"], "total_seconds": attempt.seconds}
         return {**plan, "predicted": predicted, "node": {"id": node.id, "host": node.host}}
 
 

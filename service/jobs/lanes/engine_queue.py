@@ -82,8 +82,8 @@ class EngineQueue(RunningProducts):
             message = await attempt.final
         except asyncio.CancelledError:
             self.stop(attempt, "cancelled")
-            if attempt.run is not None:
-                attempt.run.engine.cancel(attempt.run.job)
+            if attempt.engine is not None:
+                attempt.engine.cancel(attempt.run_id)
             raise
         finally:
             self.tries.discard(attempt)

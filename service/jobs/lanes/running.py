@@ -21,7 +21,7 @@ from wavetrim.service.engine.cluster import Cluster, ClusterNode
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.inline import InlineProducts
-from wavetrim.service.jobs.lanes.attempt import AnyEngine, Attempt, EngineRun, Load
+from wavetrim.service.jobs.lanes.attempt import AnyEngine, Attempt, Load
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes
 from wavetrim.service.jobs.past import Past
@@ -115,7 +115,7 @@ class RunningProducts:
 
     def list_running(self) -> list[Attempt]:
         """The products that the engines have. Any thread may call this."""
-        return [run.attempt for load in list(self.loads.values()) for run in list(load.runs)]
+        return [one for load in list(self.loads.values()) for one in list(load.runs)]
 
     def advance(self) -> None:
         """Send the products that may begin; called whenever an engine or an attempt has changed."""
@@ -141,24 +141,26 @@ class RunningProducts:
         """Stop a product, which has its final message soon; the first reason counts."""
         attempt.stopped = attempt.stopped or reason
         self.give_up(attempt)
-        if attempt.run is not None and not attempt.final.done():
-            self._begin_task(self._end_run(attempt.run, attempt.final), "stop")
+        if attempt.engine is not None and not attempt.final.done():
+            self._begin_task(self._end_run(attempt, attempt.engine, attempt.final), "stop")
 
     def _begin_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
         self._tasks.add(task := asyncio.create_task(work, name=name))
         task.add_done_callback(self._tasks.discard)
 
-    async def _end_run(self, run: EngineRun, final: asyncio.Future[Message]) -> None:
+    async def _end_run(
+        self, attempt: Attempt, engine: AnyEngine, final: asyncio.Future[Message]
+    ) -> None:
         """Ask an engine to stop a product, and at last end that engine.
 
         If a node's engine cannot be ended in time, the process that speaks with the nodes is. So
         when this returns, the product has its final message, and nothing writes to its memory.
         """
-        run.engine.cancel(run.job)
+        engine.cancel(attempt.run_id)
         await asyncio.wait({final}, timeout=STOP_GRACE_SECONDS)
         if not final.done():
             reason = f"it did not stop a product within {STOP_GRACE_SECONDS:g} s"
-            await run.engine.restart(reason)
+            await engine.restart(reason)
             await asyncio.wait({final}, timeout=STOP_GRACE_SECONDS)
             if not final.done() and self.cluster is not None:
                 await self.cluster.restart(reason)
@@ -201,46 +203,47 @@ class RunningProducts:
         self, attempt: Attempt, engine: AnyEngine, seconds: float, lane: DeviceSet | None = None
     ) -> None:
         """Have an engine begin; the final message may come before this returns."""
-        message, job = attempt.request.as_message(), attempt.request.job
+        message, run_id = attempt.request.as_message(), attempt.request.job
         if engine is not self.here:
             # A job may be tried again while a node still ends its last try.
-            job = f"{job}.{secrets.token_hex(8)}"
-            message |= {"job": job, "expected_seconds": seconds}
+            run_id = f"{run_id}.{secrets.token_hex(8)}"
+            message |= {"job": run_id, "expected_seconds": seconds}
         elif lane is not None:
             message = replace(attempt.request, device_set=lane or frozenset({CPU})).as_message()
-        attempt.run = run = EngineRun(attempt, engine, job, seconds, lane)
-        self.loads[engine.id].add(run)
-        engine.start_run(message, partial(self._take, run))
+        attempt.engine, attempt.run_id = engine, run_id
+        attempt.seconds, attempt.lane = seconds, lane
+        self.loads[engine.id].add(attempt)
+        engine.start_run(message, partial(self._take, attempt, engine))
 
-    def _take(self, run: EngineRun, message: Message) -> None:
+    def _take(self, attempt: Attempt, engine: AnyEngine, message: Message) -> None:
         """An engine says something of a product."""
-        attempt, is_here = run.attempt, run.engine is self.here
-        if message["type"] == "begun" and is_here:
-            self._load.begin(run, frozenset(message["lane"]), message["seconds"])
+        if message["type"] == "begun" and engine is self.here:
+            attempt.lane = frozenset(message["lane"])
+            self._load.foresee(attempt, message["seconds"])
             attempt.begun_at = read_clock()
             attempt.note_wait()
             self.advance()
         elif message["type"] not in FINAL_TYPES:
             attempt.on_message(message)
         else:
-            self.loads[run.engine.id].runs.remove(run)
-            if is_here:
-                if "b_on" in message:
-                    self.host.learn(attempt, message)
-                self._end(attempt, message)
-            else:
-                self._take_from_node(run, {**message, "job": attempt.request.job})
+            self.loads[engine.id].runs.remove(attempt)
+            if isinstance(engine, ClusterNode):
+                self._take_from_node(attempt, engine, {**message, "job": attempt.request.job})
+                return
+            if "b_on" in message:
+                self.host.learn(attempt, message)
+            self._end(attempt, message)
 
-    def _take_from_node(self, run: EngineRun, message: dict[str, Any]) -> None:
+    def _take_from_node(self, attempt: Attempt, node: ClusterNode, message: dict[str, Any]) -> None:
         """A node has ended a product, or is lost."""
         if message["type"] == "failed" and message["kind"] in _NODE_FAILURES:
-            if run.attempt.stopped is None:
-                self._move(run.attempt, message)
+            if attempt.stopped is None:
+                self._move(attempt, message)
                 return
             message["type"] = "cancelled"  # its engine was ended to stop it
         if message["type"] == "succeeded":
-            message["plan"] = self._cluster.learn(run, message)
-        self._end(run.attempt, message)
+            message["plan"] = self._cluster.learn(attempt, node, message)
+        self._end(attempt, message)
 
     def _move(self, attempt: Attempt, failure: Message) -> None:
         """Have another engine compute a product whose node is lost, from the first row on."""
