@@ -14,9 +14,9 @@ from dataclasses import replace
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.service.clock import read_time
+from wavetrim.service.clock import read_time, show_time
 from wavetrim.service.errors import FieldProblem, QuotaReached, ServiceError
-from wavetrim.service.jobs.errors import DeadlineMissed, QueueFull
+from wavetrim.service.jobs.errors import QueueFull
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.live import LiveJobs
 from wavetrim.service.jobs.operands import (
@@ -91,8 +91,10 @@ class Dispatcher:
 
         Raises:
             Draining: The service is stopping.
-            OperandNotFound: An operand does not exist.
-            FieldProblem: The operands do not fit, or the key belongs to another request.
+            OperandNotFound, JobNotFound: An operand does not exist.
+            JobStateConflict: A job that was to make an operand has failed or was cancelled.
+            FieldProblem: The operands do not fit, a deadline cannot be met, or the key belongs to
+                another request.
             FieldError: An option cannot be met for this product on this machine.
             QueueFull: The caller's queue is full.
             QuotaReached: As many of its jobs wait as its key's quota allows.
@@ -184,7 +186,9 @@ class Dispatcher:
         if deadline is not None:
             ends = self.ends.foresee(one).ends
             if ends.low > read_time(deadline):
-                raise DeadlineMissed(deadline, ends)
+                at, low, high = (f"{show_time(one):%Y-%m-%dT%H:%M:%S.%fZ}" for one in ends)
+                told = f"the job should end at {at}, and with 90% between {low} and {high}"
+                raise FieldProblem("deadline", deadline, f"after {low}: {told}")
 
     async def _find_added(self, job_ids: Sequence[str]) -> None:
         """Let the jobs of a POST wait that were added although it has failed."""

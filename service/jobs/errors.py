@@ -1,8 +1,6 @@
 """Refusals of jobs. `api.problems` says which HTTP status each has."""
 
-from wavetrim.service.clock import show_time
 from wavetrim.service.errors import Crowded, FieldProblem, ServiceError
-from wavetrim.service.jobs.past import Span
 from wavetrim.service.storage.errors import MatrixNotFound
 
 
@@ -66,51 +64,21 @@ class OperandNotFound(MatrixNotFound):
         self.field = field
 
 
-class DeadlineMissed(FieldProblem):
-    """A job would not end before its deadline.
-
-    Args:
-        deadline: The deadline, as it was sent.
-        ends: When the job should end.
-    """
-
-    def __init__(self, deadline: str, ends: Span) -> None:
-        at, low, high = (f"{show_time(one):%Y-%m-%dT%H:%M:%S.%fZ}" for one in ends)
-        limit = f"after {low}: the job should end at {at}, and with 90% between {low} and {high}"
-        super().__init__("deadline", deadline, limit)
-
-
 class JobStateConflict(ServiceError):
     """The job's state does not allow what was asked for.
 
-    Attributes:
-        field: "state".
-        value: The job's state.
+    Args:
+        job_id: The job.
+        state: Its state, or how it has ended, in words.
         limit: The states that would allow it.
+        field: Where it was named: "a", "b" or "c" of a job that needs its result; "state" if it is
+            the one that was asked for.
     """
 
-    def __init__(self, job_id: str, state: str, limit: str) -> None:
-        super().__init__(f"job {job_id} is {state}; it must be {limit}")
-        self.field, self.value, self.limit = "state", state, limit
-
-
-class OperandEnded(JobStateConflict):
-    """A job names another one, whose result it needs, that has none and will have none.
-
-    Attributes:
-        field: "a", "b" or "c".
-        value: The id that was named.
-    """
-
-    def __init__(self, field: str, job_id: str, end: str) -> None:
-        limit = "a job that waits, runs or has succeeded"
-        super().__init__(job_id, end, limit)
-        self.args = (f"{field} names job {job_id}, which {end}; it must be {limit}",)
-        self.field, self.value = field, job_id
-
-
-class ResultMissing(JobStateConflict):
-    """A job that has not succeeded has no product."""
-
-    def __init__(self, job_id: str, state: str) -> None:
-        super().__init__(job_id, state, "succeeded to have a result")
+    def __init__(self, job_id: str, state: str, limit: str, field: str = "state") -> None:
+        is_asked = field == "state"
+        found = (
+            f"job {job_id} is {state}" if is_asked else f"{field} names job {job_id}, which {state}"
+        )
+        super().__init__(f"{found}; it must be {limit}")
+        self.field, self.value, self.limit = field, state if is_asked else job_id, limit

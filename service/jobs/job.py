@@ -110,7 +110,7 @@ class Job:
     @property
     def labels(self) -> list[str]:
         """The labels that it was posted with."""
-        return list(self.request.get("labels", ()))
+        return list(self.request["labels"])
 
     def say_end(self) -> str:
         """How it has ended without a result, for those that need one."""

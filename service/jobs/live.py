@@ -113,7 +113,7 @@ class LiveJobs:
         """A job lives from now on."""
         self._live[live.job.id] = live
         self.queued[live.job.owner] += 1
-        if (deadline := live.job.request.get("deadline")) is not None:
+        if (deadline := live.job.request["deadline"]) is not None:
             seconds = max(0.0, read_time(deadline) - read_clock())
             loop = asyncio.get_running_loop()
             live.deadline = loop.call_later(seconds, self._end_overdue, live)

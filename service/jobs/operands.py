@@ -16,7 +16,12 @@ from wavetrim.native.element_types import find_dtype, find_limits, is_integer
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.errors import FieldProblem
-from wavetrim.service.jobs.errors import JobNotFound, OperandEnded, OperandNotFound, ShapesDiffer
+from wavetrim.service.jobs.errors import (
+    JobNotFound,
+    JobStateConflict,
+    OperandNotFound,
+    ShapesDiffer,
+)
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.storage.errors import MatrixDamaged
 from wavetrim.service.storage.matrices.matrix import Matrix, make_shape
@@ -73,13 +78,14 @@ def find_result(field: str, job_id: str, found: Mapping[str, Job]) -> str | Oper
 
     Raises:
         JobNotFound: It does not exist.
-        OperandEnded: It has no result, and will have none.
+        JobStateConflict: It has no result, and will have none.
     """
     job = found.get(job_id)
     if job is None:
         raise JobNotFound(job_id, field)
     if job.state in (JobState.FAILED, JobState.CANCELLED):
-        raise OperandEnded(field, job_id, job.say_end())
+        limit = "a job that waits, runs or has succeeded"
+        raise JobStateConflict(job_id, job.say_end(), limit, field)
     if job.result is not None:
         return job.result
     assert job.shape is not None, "only a job of an earlier version that has ended has no shape"

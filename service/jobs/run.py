@@ -11,7 +11,7 @@ product: every change alters a file's times, so one with the same signature has 
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +30,6 @@ from wavetrim.service.jobs.table.store import Success
 from wavetrim.service.storage.database.shared_commits import Together
 from wavetrim.service.storage.errors import MatrixNotFound, StorageFailed, StorageFull
 from wavetrim.service.storage.matrices.draft import Draft
-from wavetrim.service.storage.matrices.file_checks import Signature
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.threads import await_end, run_to_end
 
@@ -59,8 +58,7 @@ class LiveJob(Attempt):
             the service at once would otherwise be tried for ever.
         is_inline: Whether the service computes it itself, without an engine.
         task: Brings it into memory and runs it, once it was taken from the queue.
-        operands: A, B and, if there is one, C, once it is brought into memory.
-        files: Those that the engine reads from their files, as these were when checked.
+        files: Those that the engine reads from their files.
         draft: The result, which is not published yet.
         is_handed_over: Whether its publication has begun, which ends the draft.
         is_computed: Whether its product is computed: its result is being written.
@@ -79,8 +77,7 @@ class LiveJob(Attempt):
     is_counted: bool = False
     is_inline: bool = False
     task: asyncio.Task[None] | None = None
-    operands: Sequence[Matrix] = ()
-    files: dict[Matrix, Signature] = field(default_factory=dict)
+    files: list[Matrix] = field(default_factory=list)
     draft: Draft = field(init=False)
     is_handed_over: bool = False
     is_computed: bool = False
@@ -119,14 +116,14 @@ class LiveJob(Attempt):
             if not await self._note_try():
                 return None
             async with AsyncExitStack() as memory:
-                try:
-                    await self._enter_memory(memory)
-                except (ServiceError, OSError) as error:
-                    self.on_begin()  # this is a try, too
-                    return await self._fail("storage", str(error))
+                await self._enter_memory(memory)
                 return await self._try_until_settled()
         except JobStateConflict:
             return None
+        except (ServiceError, OSError) as error:
+            if self.job.attempts == attempts:
+                self.on_begin()  # this is a try, too
+            return await self._fail("storage", str(error))
         except asyncio.CancelledError:
             with suppress(SQLAlchemyError):  # the next start runs it again in any case
                 await run_to_end(self.all.jobs.queue_again, self.job, attempts)
@@ -151,21 +148,20 @@ class LiveJob(Attempt):
         known = await find_matrices(matrices, set(ids))
         if gone := set(ids) - known.keys():
             raise MatrixNotFound(gone.pop())
-        self.operands = [known[name] for name in ids]
         found: list[Operand] = []
         extents = []
-        for matrix in self.operands:
+        for matrix in (known[name] for name in ids):
             if (hold := await matrices.load(matrix, "job")) is not None:
                 stack.callback(hold.release)
                 extents.append(hold.extent)
                 found.append(matrix.locate(hold.extent))
             else:
-                self.files[matrix] = await run_to_end(matrices.checks.verify, matrix)
+                self.files.append(matrix)
                 found.append(matrix.locate())
         described = matrices.drafts.describe(
             found[0].rows, found[1].columns, found[0].dtype,
             owner=job.owner, stack=find_stack(*found),
-            on_disk=job.request.get("storage", "disk") == "disk",
+            on_disk=job.request["storage"] == "disk",
         )  # fmt: skip
         self.draft = draft = await matrices.drafts.begin(described)
         stack.push_async_callback(self._discard_draft)
@@ -196,11 +192,6 @@ class LiveJob(Attempt):
             kind, reason = message["kind"], message["message"]
             if not message["retryable"] or tries >= MOST_TRIES:
                 return await self._fail(kind, reason)
-            try:
-                # A file that was changed under the engine fails every other try, too.
-                await run_to_end(self._check_files)
-            except ServiceError as error:
-                return await self._fail("storage", str(error))
             logger.warning("job %s, try %d: %s: %s", self.job.id, tries, kind, reason)
             if not await self._note_try():
                 return None
@@ -213,7 +204,13 @@ class LiveJob(Attempt):
         return await run_to_end(self.all.jobs.end, self.job.cancel()) if self.has_begun else None
 
     async def _try_once(self, number: int) -> Mapping[str, Any]:
-        """One try; returns its final message, whatever happens."""
+        """One try; returns its final message.
+
+        Raises:
+            ServiceError: An operand's file is not as it was stored.
+        """
+        verify = self.all.matrices.checks.verify
+        signed = [(one, await run_to_end(verify, one)) for one in self.files]
         if self.is_stopped:
             return {"type": "cancelled"}
         if self.is_inline and number == 1:
@@ -225,24 +222,15 @@ class LiveJob(Attempt):
         self.is_noted = False
         self.make_ready(replace(self.request, cpu_only=number >= MOST_TRIES), self.extents)
         message = await self.all.engines.run(self)
-        if message["type"] != "succeeded":
-            return message
-        changed = await run_to_end(self._find_changed) if self.files else None
-        if changed is None:
-            return message
-        reason = f"the file of matrix {changed.id} was changed while the product was computed"
-        return {"type": "failed", "kind": "storage", "message": reason, "retryable": True}
-
-    def _find_changed(self) -> Matrix | None:
-        """An operand whose file was changed since it was checked; None if there is none."""
         sign = self.all.matrices.checks.sign
-        return next((one for one, found in self.files.items() if sign(one) != found), None)
-
-    def _check_files(self) -> None:
-        """Make sure that operands on disk are as they were stored; raises MatrixDamaged if not."""
-        verify = self.all.matrices.checks.verify
-        signed = {one: verify(one) for one in self.operands if one.on_disk}
-        self.files = {one: signed[one] for one in self.files}
+        if message["type"] == "succeeded":
+            for matrix, signature in signed:
+                if await run_to_end(sign, matrix) != signature:
+                    name = f"the file of matrix {matrix.id}"
+                    reason = f"{name} was changed while the product was computed"
+                    failed = {"type": "failed", "kind": "storage", "message": reason}
+                    return {**failed, "retryable": True}
+        return message
 
     def on_wanted(self) -> None:
         """It is the next one: bring it into memory."""
@@ -251,7 +239,7 @@ class LiveJob(Attempt):
     def on_begin(self) -> None:
         """An engine has the job."""
         self.all.update(self, self.job.begin_try())
-        seconds = self.job.request.get("timeout_seconds")
+        seconds = self.job.request["timeout_seconds"]
         if seconds is not None and self.timeout is None:
             failure = "timeout", f"the job ran for longer than {seconds:g} s (timeout_seconds)"
             self.timeout = asyncio.get_running_loop().call_later(seconds, self.stop, failure)

@@ -27,7 +27,7 @@ from wavetrim.service.api.openapi import (
     refer,
 )
 from wavetrim.service.errors import Draining
-from wavetrim.service.jobs.errors import ResultMissing
+from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.request import MOST_LABELS, JobRequest, Label
 from wavetrim.service.threads import run_to_end
@@ -180,7 +180,7 @@ async def get_job_result(call: Call, job_id: JobId) -> None:
     """Send the product as a .npy file, whole or a single range of it."""
     job = await call.parts.dispatcher.get(job_id, call.tenant.sees)
     if job.result is None:
-        raise ResultMissing(job.id, job.state)
+        raise JobStateConflict(job.id, job.state, "succeeded to have a result")
     await send_matrix(call, job.result)
 
 

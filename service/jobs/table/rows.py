@@ -17,12 +17,12 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, bindparam, insert, or_, select, update
 
-from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import OperandNotFound
 from wavetrim.service.jobs.job import PROMISE, Job, JobState, Shape
 from wavetrim.service.jobs.operands import find_result
+from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.storage.database.database import split
 from wavetrim.service.storage.database.tables import (
     UNFINISHED,
@@ -32,8 +32,6 @@ from wavetrim.service.storage.database.tables import (
     scope_key,
 )
 
-_OPEN: Final = NO_OPTIONS.as_dict()
-
 _COLUMNS: Final = tuple(column.name for column in jobs.c if column.name != "sequence")
 
 _WRITTEN: Final = (
@@ -42,13 +40,12 @@ _WRITTEN: Final = (
 )  # fmt: skip
 """Columns that the run of a job and its end change."""
 
-_LATER: Final[dict[str, Any]] = {
-    "storage": "disk",
-    "labels": [],
-    "deadline": None,
-    "timeout_seconds": None,
+_DEFAULTS: Final[dict[str, Any]] = {
+    name: field.default
+    for name, field in JobRequest.model_fields.items()
+    if not field.is_required()
 }
-"""Defaults of fields that stored requests of earlier versions lack."""
+"""Of fields that a stored request may lack, as an earlier version did not have them."""
 
 # Statements that every job needs are built once, as building one takes as long as running it.
 _CHANGED: Final = (
@@ -95,16 +92,12 @@ def make_row(job: Job) -> dict[str, Any]:
 
 
 def read_job(row: Row[Any]) -> Job:
-    """The job of a row of the jobs table.
-
-    Options that a stored request lacks, because an earlier version did not have them, are left
-    open, as if it were posted now.
-    """
+    """The job of a row of the jobs table."""
     columns = dict(row._mapping)
     del columns["sequence"]
     columns["owner"] = columns["owner"] or ""
     columns["state"] = JobState(columns["state"])
-    columns["request"] = _OPEN | columns["request"]
+    columns["request"] = _DEFAULTS | columns["request"]
     if columns["shape"] is not None:
         columns["shape"] = tuple(columns["shape"])
     return Job(**columns)
@@ -179,7 +172,7 @@ def find_first(
 
 
 def _differ(job: Job, request: Mapping[str, Any]) -> bool:
-    return _LATER | job.request != _LATER | dict(request)
+    return job.request != _DEFAULTS | dict(request)
 
 
 def add_jobs(connection: Connection, new: Sequence[Job]) -> list[Job]:
@@ -190,7 +183,7 @@ def add_jobs(connection: Connection, new: Sequence[Job]) -> list[Job]:
 
     Raises:
         OperandNotFound: An operand does not exist (any more), nor a job that would make it.
-        OperandEnded: A job that was to make an operand has failed or was cancelled.
+        JobStateConflict: A job that was to make an operand has failed or was cancelled.
     """
     if not new:
         return []

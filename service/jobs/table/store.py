@@ -86,7 +86,7 @@ class JobStore(JobReader):
         Raises:
             FieldProblem: The key belongs to jobs with other requests.
             OperandNotFound: An operand does not exist (any more).
-            OperandEnded: A job that was to make an operand has failed or was cancelled.
+            JobStateConflict: A job that was to make an operand has failed or was cancelled.
         """
         change = Together(self._add_posts, (new, idempotency_key, owner))
         try:

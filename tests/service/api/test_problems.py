@@ -70,7 +70,6 @@ def test_every_refusal_of_a_field_is_a_client_error_with_field_value_and_limit()
         (job_errors.OperandNotFound("a", "x"), 404),
         (storage_errors.MatrixInUse("x", ["j"]), 409),
         (job_errors.JobStateConflict("x", "failed", "queued"), 409),
-        (job_errors.ResultMissing("x", "queued"), 409),
         (errors.BodyTooLarge("body", 2, "1"), 413),
         (storage_errors.DtypeRefused("descr", ">f4", "<f4"), 415),
         (errors.RangeNotSatisfiable("bytes=9-", 5), 416),

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from tests.service.drafts import begin_draft, keep_matrix, run
 from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.errors import CursorUnknown, FieldProblem
-from wavetrim.service.jobs.errors import JobStateConflict, OperandEnded, OperandNotFound
+from wavetrim.service.jobs.errors import JobStateConflict, OperandNotFound
 from wavetrim.service.jobs.job import MOST_TRIES, JobState
 from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.jobs.table.rows import find_key, make_job
@@ -290,7 +290,7 @@ def test_a_job_waits_for_an_end_or_has_heard_of_it_but_never_misses_it(jobs, add
         for one in adding:
             try:
                 job = jobs.get(one.result().id)
-            except OperandEnded:
+            except JobStateConflict:
                 continue
             assert (job.a == ended) if number % 2 else (job.state is JobState.CANCELLED)
 
