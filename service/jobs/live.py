@@ -244,9 +244,8 @@ class LiveJobs:
     def _remove(self, live: LiveJob) -> None:
         """A job has ended, or begins another life."""
         self.jobs.running.pop(live.job.id, None)
-        for timer in (live.deadline, live.timeout):
-            if timer is not None:
-                timer.cancel()
+        if live.deadline is not None:
+            live.deadline.cancel()
         if self._live.pop(live.job.id, None) is not None and not live.has_begun:
             self.queued[live.job.owner] -= 1
 

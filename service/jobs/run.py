@@ -11,6 +11,8 @@ product: every change alters a file's times, so one with the same signature has 
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -62,13 +64,12 @@ class LiveJob(Attempt):
         draft: The result, which is not published yet.
         is_handed_over: Whether its publication has begun, which ends the draft.
         is_computed: Whether its product is computed: its result is being written.
-        is_stopped: Whether it is to end as soon as the engine lets go of it.
-        failure: Kind and message that it is to fail with then; None if it was cancelled.
+        failure: Kind and message that it is to fail with once it is stopped; None if it was
+            cancelled.
         is_noted: Whether it is written that its try has begun.
         told: When its end was first told, and the begin and end that were predicted then, from
             which is learned; None if no engine was ready.
         deadline: Ends it at its deadline.
-        timeout: Ends it when it has run for as long as it may.
     """
 
     _: KW_ONLY
@@ -81,12 +82,10 @@ class LiveJob(Attempt):
     draft: Draft = field(init=False)
     is_handed_over: bool = False
     is_computed: bool = False
-    is_stopped: bool = False
     failure: tuple[str, str] | None = None
     is_noted: bool = False
     told: tuple[float, float, float] | None = None
     deadline: asyncio.TimerHandle | None = None
-    timeout: asyncio.TimerHandle | None = None
 
     @property
     def has_begun(self) -> bool:
@@ -95,7 +94,7 @@ class LiveJob(Attempt):
 
     def stop(self, failure: tuple[str, str] | None = None) -> None:
         """End as soon as the engine lets go of it: as cancelled, or with a kind and a message."""
-        self.is_stopped, self.failure = True, self.failure or failure
+        self.failure = self.failure or failure
         if failure is None and self.has_begun:
             self.all.update(self, replace(self.job, cancel_requested=True))
         self.all.engines.stop(self, "ended")
@@ -185,7 +184,7 @@ class LiveJob(Attempt):
                 self.all.advance()
             if self.is_computed:
                 return await self._succeed(message)
-            if message["type"] == "cancelled" or self.is_stopped:
+            if message["type"] == "cancelled":
                 return await self._end_stopped()
             if self.job.attempts < tries:
                 self.on_begin()  # it could not be planned, which is a try, too
@@ -198,6 +197,9 @@ class LiveJob(Attempt):
 
     async def _end_stopped(self) -> Job | None:
         """End a job that was cancelled, or has taken too long."""
+        if self.stopped == "deadline":
+            limit = f"{self.job.request['timeout_seconds']:g} s (timeout_seconds)"
+            return await self._fail("timeout", f"the job ran for longer than {limit}")
         if self.failure is not None:
             return await self._fail(*self.failure)
         # One that was queued has ended when it was cancelled.
@@ -211,7 +213,7 @@ class LiveJob(Attempt):
         """
         verify = self.all.matrices.checks.verify
         signed = [(one, await run_to_end(verify, one)) for one in self.files]
-        if self.is_stopped:
+        if self.stopped is not None:
             return {"type": "cancelled"}
         if self.is_inline and number == 1:
             computed = self.all.engines.inline.compute(self.request, self.extents)
@@ -240,9 +242,8 @@ class LiveJob(Attempt):
         """An engine has the job."""
         self.all.update(self, self.job.begin_try())
         seconds = self.job.request["timeout_seconds"]
-        if seconds is not None and self.timeout is None:
-            failure = "timeout", f"the job ran for longer than {seconds:g} s (timeout_seconds)"
-            self.timeout = asyncio.get_running_loop().call_later(seconds, self.stop, failure)
+        if seconds is not None and self.until == math.inf:
+            self.until = time.perf_counter() + seconds
 
     def on_message(self, message: Message) -> None:
         """Remember plan and progress, and have final rows written."""

@@ -45,7 +45,7 @@ class Attempt:
         since: When its caller began to wait, UTC seconds.
         predicted_seconds: How long it should take.
         priority: The higher one goes first within its caller.
-        until: When it is stopped for its deadline, by `time.perf_counter`.
+        until: When it is stopped as "deadline", by `time.perf_counter`.
         is_being_estimated: Whether a thread is finding how long the engines would take.
         is_ready: Whether it can be sent.
         extents: The memory that it lies in.
@@ -53,7 +53,7 @@ class Attempt:
         entered_at: When it began to wait, by `time.perf_counter`.
         waited_seconds: How long it has waited until it was sent, and for its devices if they were
             busy.
-        stopped: Why this try was stopped; None if nobody has stopped it.
+        stopped: Why it was stopped; None if it was not. A "timeout" stops one try only.
         holds: Keep its memory while an engine has the product.
         engine: The engine that has or had it; None before it was sent.
         run_id: The id that the engine knows it by.
@@ -135,8 +135,10 @@ class Attempt:
             extents: The memory that they lie in. It is held for the engine until that has answered
                 or is gone, even if nobody waits for the product any more.
         """
+        if self.stopped == "timeout":
+            self.stopped = None
         if self.has_left:
-            self.stopped = self.engine = None
+            self.engine = None
             self.sent_at = self.begun_at = self.ended_at = None
             self.losses = 0
             self.final = asyncio.get_running_loop().create_future()

@@ -138,8 +138,12 @@ class RunningProducts:
             self.advance()
 
     def stop(self, attempt: Attempt, reason: str) -> None:
-        """Stop a product, which has its final message soon; the first reason counts."""
-        attempt.stopped = attempt.stopped or reason
+        """Stop a product, which has its final message soon; the first reason counts.
+
+        But one that has timed out may be tried again, unless it is stopped otherwise.
+        """
+        if attempt.stopped in (None, "timeout"):
+            attempt.stopped = reason
         self.give_up(attempt)
         if attempt.engine is not None and not attempt.final.done():
             self._begin_task(self._end_run(attempt, attempt.engine, attempt.final), "stop")
