@@ -135,7 +135,7 @@ class Job:
 
     def succeed(self) -> "Job":
         """The job as it has succeeded now; it has its result already."""
-        return self._end(state=JobState.SUCCEEDED, progress=1.0, rows_done=None)
+        return self._end(state=JobState.SUCCEEDED, progress=1.0)
 
     def fail(self, kind: str, message: str) -> "Job":
         """The job as it has failed now."""
@@ -147,4 +147,4 @@ class Job:
         return self._end(state=JobState.CANCELLED, cancel_requested=True)
 
     def _end(self, **changes: Any) -> "Job":
-        return replace(self, finished_at=read_clock(), **changes)
+        return replace(self, finished_at=read_clock(), rows_done=None, **changes)

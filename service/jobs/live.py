@@ -91,7 +91,7 @@ class LiveJobs:
 
     def read(self, ids: Collection[str] | None) -> list[tuple[Job, RunRequest]]:
         """Some jobs, and their products; None for all that have not ended."""
-        jobs = self.jobs.list_unfinished() if ids is None else self.jobs.find(ids).values()
+        jobs = self.jobs.find(ids).values()
         found = self.matrices.find({one for job in jobs for one in job.operands.values()})
         return [(job, _make_product(job, found)) for job in jobs]
 

@@ -50,14 +50,11 @@ class Plans:
         Raises:
             FieldError: An option cannot be met for this product on this machine.
         """
-        if self._engine.cpu_threads is None:
-            return None
-        has_gpu = bool(self._engine.devices)
-        return self._choose(request, self._find_profile(), has_gpu=has_gpu)
+        return None if self._engine.cpu_threads is None else self._choose(request)
 
     async def plan_once(self, request: RunRequest) -> None:
         """Plan a product unless one of its shape was planned; raises as `plan`."""
-        known = self._known.find(_find_shape(request, self._find_profile()))
+        known = self._known.find(_find_shape(request, self.find_profile(request)))
         if known is None or known[1] is None:  # a refusal is told each time
             await run_to_end(self.plan, request)
 
@@ -66,7 +63,7 @@ class Plans:
 
         It is a guess from the size if it was not planned yet.
         """
-        profile = self._find_profile()
+        profile = self.find_profile(request)
         known = self._known.find(_find_shape(request, profile))
         if known is None or known[1] is None:
             return 2.0 * request.terms / UNKNOWN_RATE
@@ -77,20 +74,29 @@ class Plans:
         """Whether a product was planned for a machine, or refused."""
         return _find_shape(request, profile) in self._known
 
-    def find_seconds(
-        self, request: RunRequest, profile: MachineProfile, *, has_gpu: bool
-    ) -> float | None:
+    def find_seconds(self, request: RunRequest, profile: MachineProfile) -> float | None:
         """How long a machine should take for one product; None if it cannot meet its options."""
         with suppress(FieldError):
-            return self._choose(request, profile, has_gpu=has_gpu).predicted.total_seconds
+            return self._choose(request, profile).predicted.total_seconds
         return None
 
-    def _choose(self, request: RunRequest, profile: MachineProfile, *, has_gpu: bool) -> Plan:
+    def find_profile(self, request: RunRequest) -> MachineProfile:
+        """This machine's profile for a product; a new calibration is noticed a moment later."""
+        now, profiles, looked = time.monotonic(), self._engine.profiles, self._looked
+        if request.cpu_only:
+            return profiles.find("cpu")
+        if looked is None or looked[0] is not profiles or now - looked[2] > _LOOK_SECONDS:
+            looked = self._looked = profiles, profiles.find(), now
+        return looked[1]
+
+    def _choose(self, request: RunRequest, profile: MachineProfile | None = None) -> Plan:
+        """The plan for a machine, for this one if none is named."""
+        profile = profile or self.find_profile(request)
         shape, out = _find_shape(request, profile), request.out
         _, problem = self._known.find(shape) or (profile, None)
         if problem is not None:
             return self.cache.choose(problem, profile, request.options)
-        memory: Memory = "pinned" if has_gpu else "pageable"
+        memory: Memory = "pinned" if profile.gpus else "pageable"
         columns = request.a.columns
         problem = GemmProblem(out.rows, out.columns, columns, out.dtype, memory, may_be_empty=True)
         try:
@@ -100,13 +106,6 @@ class Plans:
             raise
         self._known.keep(shape, (profile, problem))
         return plan
-
-    def _find_profile(self) -> MachineProfile:
-        """The engine's profile; a new calibration is noticed a moment later."""
-        now, profiles, looked = time.monotonic(), self._engine.profiles, self._looked
-        if looked is None or looked[0] is not profiles or now - looked[2] > _LOOK_SECONDS:
-            looked = self._looked = profiles, profiles.find(), now
-        return looked[1]
 
 
 def _find_shape(request: RunRequest, profile: MachineProfile) -> _Shape:

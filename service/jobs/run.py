@@ -135,7 +135,7 @@ class LiveJob(Attempt):
         """Write the next try before it begins, if it counts; False if the job has ended."""
         if not self.is_counted:
             return True
-        return await await_end(self.all.jobs.note_try(self.job.begin_try())) is not None
+        return await await_end(self.all.jobs.note_try(self.job.begin_try()))
 
     async def _enter_memory(self, stack: AsyncExitStack) -> None:
         """Bring the operands into memory, and make room for the product, until the stack is left.

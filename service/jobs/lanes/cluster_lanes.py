@@ -8,7 +8,6 @@ from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.placing import Offer, Traffic
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.cluster import ClusterNode
 from wavetrim.service.jobs.lanes.attempt import Attempt
@@ -34,12 +33,11 @@ class ClusterLanes:
 
         For a new shape this is slow: it is called in a thread.
         """
-        here, profile = self._engines.here, self._find_profile_here(request)
-        here_seconds = self._plans.find_seconds(request, profile, has_gpu=bool(here.devices))
+        here = self._engines.here
+        here_seconds = self._plans.find_seconds(request, self._plans.find_profile(request))
         offers = []
         for node in self._list_able(request):
-            has_gpu = bool(node.devices)
-            seconds = self._plans.find_seconds(request, node.profile, has_gpu=has_gpu)
+            seconds = self._plans.find_seconds(request, node.profile)
             if seconds is not None:
                 traffic = _find_traffic(request)
                 if request.b_key in node.resident:
@@ -51,12 +49,9 @@ class ClusterLanes:
 
     def is_known(self, request: RunRequest) -> bool:
         """Whether `find` answers at once."""
-        here, nodes = self._find_profile_here(request), self._list_able(request)
+        here, nodes = self._plans.find_profile(request), self._list_able(request)
         profiles = [here, *(node.profile for node in nodes)]
         return all(self._plans.knows(request, profile) for profile in profiles)
-
-    def _find_profile_here(self, request: RunRequest) -> MachineProfile:
-        return self._engines.here.profiles.find("cpu" if request.cpu_only else None)
 
     def _list_able(self, request: RunRequest) -> list[ClusterNode]:
         """The nodes that may compute a product; none if its options name kernel or F."""

@@ -13,7 +13,6 @@ from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
 from wavetrim.scheduler.planning.candidates import find_positions
-from wavetrim.scheduler.planning.choice import PlanCache
 from wavetrim.scheduler.planning.device_sets import (
     CPU,
     Assignment,
@@ -27,6 +26,7 @@ from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.lanes.attempt import Attempt, Load
+from wavetrim.service.jobs.plans import Plans
 
 _CAPACITY: Final = 1024
 """Shapes whose choices are kept, and matrices B whose GPUs are."""
@@ -53,7 +53,7 @@ class _Kept(NamedTuple):
 class HostLanes:
     """Places products on this machine's devices. To be used from one event loop, but `find`."""
 
-    def __init__(self, engine: Engine, load: Load, plans: PlanCache) -> None:
+    def __init__(self, engine: Engine, load: Load, plans: Plans) -> None:
         self._engine, self._load, self._plans = engine, load, plans
         self._kept = LastUsed[_Shape, _Kept](_CAPACITY)
         self._residents = LastUsed[str | None, DeviceSet](_CAPACITY)
@@ -73,7 +73,7 @@ class HostLanes:
             return _ANYWHERE
         shape = self._find_shape(attempt.request)
         kept = self._kept.find(shape) or self._kept.find((*shape[:-1], _NOWHERE))
-        if kept is None or kept.profile is not self._find_profile(attempt.request):
+        if kept is None or kept.profile is not self._plans.find_profile(attempt.request):
             return None
         return kept.choices
 
@@ -86,11 +86,11 @@ class HostLanes:
         if (fresh := self._find_fresh(request)) is not None:
             return fresh.choices  # found for another product of the shape
         shape = products, m, n, k, dtype, memory, options, _, resident = self._find_shape(request)
-        profile = self._find_profile(request)
+        profile = self._plans.find_profile(request)
 
         def choose(lane: DeviceSet, b_resident: bool) -> Plan:
             problem = GemmProblem(m, n, k, dtype, memory, b_resident, may_be_empty=True)
-            return self._plans.choose(problem, profile, options, lane)
+            return self._plans.cache.choose(problem, profile, options, lane)
 
         try:
             positions = find_positions(profile, options.devices)
@@ -133,12 +133,9 @@ class HostLanes:
 
     def _find_fresh(self, request: RunRequest) -> _Kept | None:
         kept = self._kept.find(self._find_shape(request))
-        if kept is None or kept.profile is not self._find_profile(request):
+        if kept is None or kept.profile is not self._plans.find_profile(request):
             return None
         return kept if time.monotonic() - kept.found_at <= _KEPT_SECONDS else None
-
-    def _find_profile(self, request: RunRequest) -> MachineProfile:
-        return self._engine.profiles.find("cpu" if request.cpu_only else None)
 
     def _find_shape(self, request: RunRequest) -> _Shape:
         out = request.out

@@ -74,7 +74,7 @@ class RunningProducts:
         self.inline = InlineProducts(self.plans, settings.kernel_cache_dir)
         self.loads = defaultdict[str, Load](Load)
         self._load = self.loads[here.id]
-        self.host = HostLanes(here, self._load, self.plans.cache)
+        self.host = HostLanes(here, self._load, self.plans)
         self._cluster = ClusterLanes(self)
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None

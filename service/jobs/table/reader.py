@@ -12,7 +12,7 @@ from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.errors import CursorUnknown
 from wavetrim.service.jobs.errors import JobNotFound
 from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.table.rows import find_jobs, list_unfinished, read_job
+from wavetrim.service.jobs.table.rows import find_jobs, read_job
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import UNFINISHED, is_owned, job_labels, jobs
 
@@ -54,12 +54,13 @@ class JobReader:
             return job
         raise JobNotFound(job_id)
 
-    def find(self, ids: Collection[str], owner: str | None = None) -> dict[str, Job]:
-        """Those of some jobs that exist, by their ids; the oldest first."""
-        # PostgreSQL refuses a NUL in a string; no id has anything but letters and digits.
-        possible = [one for one in ids if one.isascii() and one.isalnum()]
+    def find(self, ids: Collection[str] | None, owner: str | None = None) -> dict[str, Job]:
+        """As `find_jobs`, some jobs by their ids, or all that have not ended."""
+        if ids is not None:
+            # PostgreSQL refuses a NUL in a string; no id has anything but letters and digits.
+            ids = [one for one in ids if one.isascii() and one.isalnum()]
         with reading(self._database) as connection:
-            found = find_jobs(connection, possible)
+            found = find_jobs(connection, ids)
         return {
             job_id: self._show(job) for job_id, job in found.items() if owner in (None, job.owner)
         }
@@ -107,11 +108,6 @@ class JobReader:
         shown = found[:limit]
         following = encode_mark(f"before:{shown[-1].id}") if len(found) > limit else None
         return tuple(map(self._show, shown)), following
-
-    def list_unfinished(self) -> list[Job]:
-        """All jobs that have not ended, while none runs, the oldest first."""
-        with reading(self._database) as connection:
-            return list_unfinished(connection)
 
     def list_labelled(self, labels: Sequence[str], owner: str) -> list[str]:
         """The ids of unfinished jobs that have all of some labels, the newest first."""

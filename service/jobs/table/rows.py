@@ -103,37 +103,27 @@ def read_job(row: Row[Any]) -> Job:
     return Job(**columns)
 
 
-def write_job(connection: Connection, job: Job, **others: Any) -> Job | None:
-    """Write a job, and other columns, unless it has ended before; then this is None."""
-    change = _CHANGED.values(**others).returning(jobs) if others else _CHANGED.returning(jobs)
-    row = connection.execute(change, _name_values(job)).one_or_none()
-    return None if row is None else read_job(row)
-
-
-def write_all(connection: Connection, changed: Sequence[Job]) -> bool:
-    """Write jobs, without reading their rows; returns whether none had ended before."""
-    return connection.execute(_CHANGED, list(map(_name_values, changed))).rowcount == len(changed)
+def write_jobs(connection: Connection, changed: Sequence[Job], **others: Any) -> bool:
+    """Write jobs, and other columns of theirs; returns whether none had ended before."""
+    change = _CHANGED.values(**others) if others else _CHANGED
+    return connection.execute(change, list(map(_name_values, changed))).rowcount == len(changed)
 
 
 def _name_values(job: Job) -> dict[str, Any]:
     return {"job": job.id, **{f"new_{name}": getattr(job, name) for name in _WRITTEN}}
 
 
-def find_jobs(connection: Connection, ids: Collection[str]) -> dict[str, Job]:
-    """The jobs that exist, by their ids; the oldest first."""
+def find_jobs(connection: Connection, ids: Collection[str] | None) -> dict[str, Job]:
+    """The jobs that exist, by their ids, the oldest first; without ids all that have not ended."""
+    lists = [UNFINISHED] if ids is None else split(sorted(ids))
+    column = jobs.c.state if ids is None else jobs.c.id
     wanted = select(jobs).order_by(jobs.c.sequence)
     found = [
         read_job(row)
-        for some in split(sorted(ids))
-        for row in connection.execute(wanted.where(jobs.c.id.in_(some)))
+        for some in lists
+        for row in connection.execute(wanted.where(column.in_(some)))
     ]
     return {job.id: job for job in found}
-
-
-def list_unfinished(connection: Connection) -> list[Job]:
-    """All jobs that have not ended, as their rows have them, the oldest first."""
-    wanted = select(jobs).where(jobs.c.state.in_(UNFINISHED)).order_by(jobs.c.sequence)
-    return [read_job(row) for row in connection.execute(wanted)]
 
 
 def find_key(key: str, owner: str, index: int) -> str:

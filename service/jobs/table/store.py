@@ -27,10 +27,8 @@ from wavetrim.service.jobs.table.rows import (
     add_jobs,
     find_first,
     find_jobs,
-    list_unfinished,
     read_job,
-    write_all,
-    write_job,
+    write_jobs,
 )
 from wavetrim.service.storage.database.database import reading, split
 from wavetrim.service.storage.database.shared_commits import CommitLost, SharedCommits, Together
@@ -123,14 +121,14 @@ class JobStore(JobReader):
         with reading(self._database) as connection:
             return find_first(connection, requests, owner, idempotency_key)
 
-    def note_try(self, job: Job) -> Future[Job | None]:
+    def note_try(self, job: Job) -> Future[bool]:
         """Has a try of a job that has begun written; a power cut may undo it.
 
         Returns:
-            The job; None when it has ended, or was cancelled before it began.
+            False when it has ended, or was cancelled before it began.
         """
         waiting = replace(job, state=JobState.QUEUED)  # as its row says until it has ended
-        change = partial(write_job, job=waiting)
+        change = partial(write_jobs, changed=[waiting])
         return self._commits.add(change, durable=False)
 
     def _note_followers(self, added: Sequence[Job]) -> None:
@@ -151,7 +149,7 @@ class JobStore(JobReader):
         for one in successes:
             one.job = one.job.succeed()
         ended = [one.job for one in successes]
-        if not write_all(connection, ended):
+        if not write_jobs(connection, ended):
             raise JobStateConflict(ended[0].id, "finished", "queued or running to succeed")
         for job in ended:
             for some in split(list(self._followers.get(job.id, ()))):
@@ -166,7 +164,10 @@ class JobStore(JobReader):
 
     def _end(self, connection: Connection, ended: Job) -> Job | None:
         others = {"cancel_requested": True} if ended.state is JobState.CANCELLED else {}
-        return self._end_followers(connection, write_job(connection, ended, **others))
+        if not write_jobs(connection, [ended], **others):
+            return None
+        self._end_followers(connection, ended)
+        return ended
 
     def queue_again(self, job: Job, attempts: int) -> Job | None:
         """Running → queued, as after some tries, as its run broke off; None when ended.
@@ -185,18 +186,19 @@ class JobStore(JobReader):
         if attempts >= MOST_TRIES:
             message = "every try of the job was interrupted"
             return self._end(connection, job.fail("interrupted", message))
-        return write_job(connection, job.wait_again(attempts))
+        waits = job.wait_again(attempts)
+        return waits if write_jobs(connection, [waits]) else None
 
-    def _end_followers(self, connection: Connection, ended: Job | None) -> Job | None:
+    def _end_followers(self, connection: Connection, ended: Job) -> None:
         """End all that wait for a job without a result, and what waits for these."""
-        left = [] if ended is None else [ended]
+        left = [ended]
         for operand in left:
             needed = f"job {operand.id}"
             if operand is not ended:
-                needed += f", and so that of job {left[0].id}"
-            message = f"it needs the result of {needed}, which {left[0].say_end()}"
+                needed += f", and so that of job {ended.id}"
+            message = f"it needs the result of {needed}, which {ended.say_end()}"
             changes = {
-                "state": left[0].state,
+                "state": ended.state,
                 "error": {"kind": "operand", "message": message, "attempts": 0},
                 "finished_at": read_clock(),
             }
@@ -204,7 +206,6 @@ class JobStore(JobReader):
                 waits = jobs.c.id.in_(some), jobs.c.state == JobState.QUEUED
                 change = update(jobs).where(*waits).values(changes).returning(jobs)
                 left += map(read_job, connection.execute(change).all())
-        return ended
 
     def request_cancel(self, job_id: str, owner: str | None = None) -> Job:
         """Cancels a queued job at once and marks a running one; a cancelled job stays as it is.
@@ -222,17 +223,14 @@ class JobStore(JobReader):
 
     def cancel_all(self, ids: Sequence[str]) -> list[Job]:
         """Cancels jobs, as `request_cancel` does; returns those that had not ended."""
-
-        def cancel_each(connection: Connection) -> list[Job | None]:
-            return [self._cancel(connection, job_id) for job_id in ids]
-
-        return [job for job in self._change(cancel_each) if job is not None]
+        changed = self._change(lambda connection: [self._cancel(connection, one) for one in ids])
+        return [job for job in changed if job is not None]
 
     def _cancel(self, connection: Connection, job_id: str) -> Job | None:
         if (running := self.running.get(job_id)) is not None:
             waiting = replace(running, state=JobState.QUEUED)
-            marked = write_job(connection, waiting, cancel_requested=True)
-            return marked and replace(running, cancel_requested=True)
+            marked = write_jobs(connection, [waiting], cancel_requested=True)
+            return replace(running, cancel_requested=True) if marked else None
         found = find_jobs(connection, [job_id]).get(job_id)
         return found and self._end(connection, found.cancel())
 
@@ -249,7 +247,8 @@ class JobStore(JobReader):
             row = find_jobs(connection, [job_id]).get(job_id)
             if row is None or job_id in self.running:
                 return None
-            return write_job(connection, row, priority=priority)
+            changed = write_jobs(connection, [row], priority=priority)
+            return replace(row, priority=priority) if changed else None
 
         job = self._change(change)
         if job is None:
@@ -268,7 +267,7 @@ class JobStore(JobReader):
         """
 
         def change(connection: Connection) -> tuple[Job, ...]:
-            unfinished = list_unfinished(connection)
+            unfinished = list(find_jobs(connection, None).values())
             self._note_followers(unfinished)
             # An earlier version wrote that a job runs.
             settled = [
@@ -280,10 +279,10 @@ class JobStore(JobReader):
 
         return self._change(change)
 
-    def _change(self, change: Callable[[Connection], R], *, durable: bool = True) -> R:
+    def _change(self, change: Callable[[Connection], R]) -> R:
         """Change rows, and return when that is committed."""
         try:
-            return self._commits.add(change, durable=durable).result()
+            return self._commits.add(change).result()
         except CommitLost as lost:
             raise lost.cause from lost
 

@@ -3,11 +3,11 @@
 import asyncio
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
-from wavetrim.scheduler.planning.choice import PlanCache
 from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.lanes.attempt import Attempt, Load
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes
+from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.settings import Settings
 
 PLACE = Operand(1, 0, 900, 900, "float32")
@@ -18,7 +18,8 @@ async def make_attempt(b_key):
 
 
 def test_choices_are_those_of_the_shape_until_it_is_known_where_b_is(tmp_path):
-    lanes = HostLanes(Engine(Settings(data_dir=tmp_path)), Load(), PlanCache())
+    engine = Engine(Settings(data_dir=tmp_path))
+    lanes = HostLanes(engine, Load(), Plans(engine))
     mine, other = asyncio.run(make_attempt("mine")), asyncio.run(make_attempt("other"))
     assert lanes.find_kept(mine) is None
     (found,) = lanes.find(mine.request)
