@@ -70,7 +70,7 @@ class Dispatcher:
         # Their tries are counted, as one of them may have ended that service.
         for job, product in await run_to_end(self.live.read, None):
             self.live.add(self.live.make(job, product, is_counted=True))
-        self.live.start(self.live.predict_anew())
+        self.live.engines.start(self.live.predict_anew(), "jobs")
         self.live.advance()
 
     async def submit_all(
@@ -117,7 +117,7 @@ class Dispatcher:
             jobs, created = await self.jobs.add(new, idempotency_key=idempotency_key, owner=owner)
         except (SQLAlchemyError, asyncio.CancelledError):
             # It is not known whether their rows are written.
-            self.live.start(self._find_added([job.id for job in new]))
+            self.live.engines.start(self._find_added([job.id for job in new]), "jobs")
             raise
         finally:
             queued[owner] -= len(new)
@@ -288,7 +288,7 @@ class Dispatcher:
     async def stop(self) -> None:
         """End now: jobs that still run go back to the queue, for the next start."""
         self.begin_drain()
-        for task in (tasks := set(self.live.tasks)):
+        for task in (tasks := set(self.live.engines.tasks)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self.live.news.wake(ends=True)

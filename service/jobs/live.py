@@ -8,11 +8,11 @@ result written. The transaction in which a job ends changes the rows of those th
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -60,7 +60,6 @@ class LiveJobs:
         inline_queue: Of the jobs that the service computes itself: they take no device.
         running: Those that were taken from a queue.
         queued: How many of each owner have not begun, or are being accepted.
-        tasks: What is done besides: runs, and reading rows.
     """
 
     def __init__(
@@ -77,7 +76,6 @@ class LiveJobs:
         self.news, self.inline_queue = JobNews(), Queue()
         self.ends = Ends(engines, self)
         self.running: set[LiveJob] = set()
-        self.tasks: set[asyncio.Task[None]] = set()
 
     def list_next(self, owner: str | None, most: int) -> list[Job]:
         """Some jobs of an owner, or of all, that are queued or run; those that run come first."""
@@ -103,12 +101,6 @@ class LiveJobs:
             job=job, all=self, is_counted=is_counted,
         )  # fmt: skip
 
-    def start(self, work: Coroutine[Any, Any, None], name: str = "jobs") -> asyncio.Task[None]:
-        """Do something besides, until it is done or the service stops."""
-        self.tasks.add(task := asyncio.create_task(work, name=name))
-        task.add_done_callback(self.tasks.discard)
-        return task
-
     def add(self, live: LiveJob) -> None:
         """A job lives from now on."""
         self._live[live.job.id] = live
@@ -121,7 +113,8 @@ class LiveJobs:
             self._enter_queue(live)
         self.update(live, live.job)
         if any(self.find(one) is None for one in live.job.awaited):
-            self.start(self._look_at([live.job.id]))  # it may have ended before this one lived
+            # It may have ended before this one lived.
+            self.engines.start(self._look_at([live.job.id]), "jobs")
 
     def update(self, live: LiveJob, job: Job) -> None:
         """A job has changed; the first change that has it run lets others be queued."""
@@ -186,7 +179,7 @@ class LiveJobs:
     def _run(self, live: LiveJob) -> None:
         if live.task is None:
             self.running.add(live)
-            live.task = self.start(self._run_to_end(live), name="job")
+            live.task = self.engines.start(self._run_to_end(live), "job")
 
     async def _run_to_end(self, live: LiveJob) -> None:
         trace_parent.set(live.job.trace)  # of this task only
@@ -239,7 +232,7 @@ class LiveJobs:
         self.jobs.ended.keep(ended.id, ended)
         self.news.tell(ended)
         if followers := self.jobs.take_followers(ended.id):
-            self.start(self._look_at(followers))
+            self.engines.start(self._look_at(followers), "jobs")
 
     def _remove(self, live: LiveJob) -> None:
         """A job has ended, or begins another life."""

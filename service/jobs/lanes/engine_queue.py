@@ -210,4 +210,4 @@ class EngineQueue(RunningProducts):
 
         if not attempt.is_being_estimated:
             attempt.is_being_estimated = True
-            self._begin_task(estimate(), "estimate")
+            self.start(estimate(), "estimate")

@@ -59,6 +59,7 @@ class RunningProducts:
         past: What those that have ended taught.
         queue: The products that wait.
         tries: The products that are being tried: they wait for an engine, or one has them.
+        tasks: What is done besides: jobs, and looking for engines.
         draining: Whether the service takes no new work.
     """
 
@@ -76,7 +77,7 @@ class RunningProducts:
         self._load = self.loads[here.id]
         self.host = HostLanes(here, self._load, self.plans)
         self._cluster = ClusterLanes(self)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self.past = Past()
         self.queue = Queue()
@@ -146,11 +147,13 @@ class RunningProducts:
             attempt.stopped = reason
         self.give_up(attempt)
         if attempt.engine is not None and not attempt.final.done():
-            self._begin_task(self._end_run(attempt, attempt.engine, attempt.final), "stop")
+            self.start(self._end_run(attempt, attempt.engine, attempt.final), "stop")
 
-    def _begin_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        self._tasks.add(task := asyncio.create_task(work, name=name))
-        task.add_done_callback(self._tasks.discard)
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Do something besides, until it is done or the service stops."""
+        self.tasks.add(task := asyncio.create_task(work, name=name))
+        task.add_done_callback(self.tasks.discard)
+        return task
 
     async def _end_run(
         self, attempt: Attempt, engine: AnyEngine, final: asyncio.Future[Message]
