@@ -10,7 +10,7 @@ from wavetrim.scheduler.planning.placing import Offer, Traffic
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.cluster import ClusterNode
-from wavetrim.service.jobs.lanes.attempt import Attempt
+from wavetrim.service.jobs.lanes.attempt import AnyEngine, Attempt
 
 if TYPE_CHECKING:
     from wavetrim.service.jobs.lanes.running import RunningProducts
@@ -65,19 +65,21 @@ class ClusterLanes:
         nodes = tuple(self._engines.nodes.values())  # they come and go meanwhile
         return [one for one in nodes if b_bytes <= _MEMORY_SHARE * one.memory_bytes]
 
-    def choose(self, attempt: Attempt, reserved: Mapping[str, float]) -> Offer | None:
+    def choose(
+        self, attempt: Attempt, reserved: Mapping[str, float]
+    ) -> tuple[Offer, AnyEngine] | None:
         """The engine that should end a product first, given what each has to do before.
 
         Returns:
-            Its offer, this machine's if several are equal; None if no engine is ready.
+            Its offer, and the engine, this machine's if several are equal; None if none is ready.
         """
-        offers = []
+        found = []
         for offer in self.find(attempt.request):
-            if self._engines.find_engine(offer.engine) is not None:
+            if (engine := self._engines.find_engine(offer.engine)) is not None:
                 busy_seconds = self._engines.loads[offer.engine].find_busy()
                 busy_seconds += reserved.get(offer.engine, 0.0)
-                offers.append(replace(offer, busy_seconds=busy_seconds))
-        return min(offers, key=lambda offer: offer.end_seconds, default=None)
+                found.append((replace(offer, busy_seconds=busy_seconds), engine))
+        return min(found, key=lambda pair: pair[0].end_seconds, default=None)
 
     def has_room(self, engine_id: str, attempt: Attempt, reserved: Mapping[str, float]) -> bool:
         """Whether an engine may have a product now."""

@@ -178,18 +178,17 @@ class EngineQueue(RunningProducts):
             if not self._cluster.is_known(attempt.request):
                 self._estimate(attempt, self._cluster.find)
                 continue
-            offer = self._cluster.choose(attempt, reserved)
-            if offer is None:
+            if (chosen := self._cluster.choose(attempt, reserved)) is None:
                 continue
-            name, engine = offer.engine, self.find_engine(offer.engine)
-            if name == self.here.id and self.here.devices:
+            offer, engine = chosen
+            if engine is self.here and self.here.devices:
                 here.append(attempt)
-            elif engine is not None and self._cluster.has_room(name, attempt, reserved):
+            elif self._cluster.has_room(engine.id, attempt, reserved):
                 if attempt.is_ready:
                     self.send(attempt, engine, offer.seconds)
                     continue
                 attempt.on_wanted()
-            reserved[name] = reserved.get(name, 0.0) + offer.seconds
+            reserved[engine.id] = reserved.get(engine.id, 0.0) + offer.seconds
         self._place_here(here)
 
     def _estimate(self, attempt: Attempt, find: Callable[[RunRequest], object]) -> None:

@@ -255,11 +255,11 @@ class RunningProducts:
     def _move(self, attempt: Attempt, failure: Message) -> None:
         """Have another engine compute a product whose node is lost, from the first row on."""
         attempt.losses += 1
-        offer = self._cluster.choose(attempt, {}) if attempt.losses <= MOST_LOSSES else None
-        engine = None if offer is None else self.find_engine(offer.engine)
-        if offer is None or engine is None:
+        chosen = self._cluster.choose(attempt, {}) if attempt.losses <= MOST_LOSSES else None
+        if chosen is None:
             self._end(attempt, failure)
             return
+        offer, engine = chosen
         job = attempt.request.job
         logger.warning("product %s goes elsewhere: %s", job, failure["message"])
         if attempt.request.row_step:
