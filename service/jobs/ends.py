@@ -15,7 +15,7 @@ from wavetrim.service.jobs.inline import INLINE_SECONDS
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
-from wavetrim.service.jobs.past import LEAST_AHEAD, Past, Span
+from wavetrim.service.jobs.past import LEAST_AHEAD, Past, Span, Told
 from wavetrim.service.jobs.run import LiveJob
 
 if TYPE_CHECKING:
@@ -106,17 +106,19 @@ class Ends:
         first_try = job.state is JobState.SUCCEEDED and job.attempts == 1
         if not first_try or begun_at is None or ended_at is None:
             return
-        past = self._pasts[one.is_inline]
-        if one.ended_at is not None:
-            past.trails.add(one.kind, ended_at - one.ended_at)
-        if one.told is not None:
-            past.learn_end(one.told, begun=begun_at, ended=ended_at)
+        past, told = self._pasts[one.is_inline], one.told
+        computed_at = begun_at if one.is_inline else one.ended_at
+        if computed_at is not None:
+            past.trails.add(one.kind, ended_at - computed_at)
+        if told is None:
+            return
+        if one.is_inline and told.before:
+            each_seconds = (ended_at - told.at) / (told.before + 1)
+            past.learn_run(one.kind, one.predicted_seconds, each_seconds)
+        past.learn_end(told, begun=begun_at, ended=ended_at)
 
-    def _find(self, job: Attempt, is_inline: bool) -> tuple[Expected, tuple[float, float, float]]:
-        """The answer about a job that waits; and when it is given, and its begin and end in it.
-
-        These are as predicted, before they are corrected by how far earlier ones were off.
-        """
+    def _find(self, job: Attempt, is_inline: bool) -> tuple[Expected, Told]:
+        """The answer about a job that waits, with and without what earlier ones were off by."""
         now, past, queue = read_clock(), self._pasts[is_inline], self._engines.queue
         seconds = past.find_seconds(job.kind, job.predicted_seconds)
         running: list[Attempt] = self._engines.list_running()
@@ -124,7 +126,7 @@ class Ends:
         if is_inline:
             queue = self._live.inline_queue
             running = [one for one in self._live.running if one.is_inline and one is not job]
-            left_seconds = len(running) * seconds
+            left_seconds, seconds = len(running) * seconds, 0.0
         ahead = find_ahead(
             job, queue, lambda one: past.find_seconds(one.kind, one.predicted_seconds),
             now=now, left_seconds=left_seconds, abreast=_count_abreast(running),
@@ -137,7 +139,8 @@ class Ends:
             others = ahead.others + len(running) - own
             reason = describe_wait(ahead.own + own, others, self._engines.devices)
         position, spans = ahead.own + ahead.others, past.calibrate(now, begin, end)
-        return Expected(position, *spans, reason + _note(past)), (now, begin, end)
+        told = Told(now, begin, end, position + len(running))
+        return Expected(position, *spans, reason + _note(past)), told
 
     def _find_left(self, attempt: Attempt, now: float) -> float:
         """What is left of a product that runs; a late one goes on for as long as it is late."""

@@ -66,6 +66,22 @@ class Span(NamedTuple):
     high: float
 
 
+class Told(NamedTuple):
+    """What was predicted of a job when it was first asked about, UTC seconds.
+
+    Attributes:
+        at: When that was.
+        begin: When it should begin.
+        end: When it should end.
+        before: How many products go before it, or run.
+    """
+
+    at: float
+    begin: float
+    end: float
+    before: int = 0
+
+
 class Medians:
     """The medians of what was measured lately, by kind; a new kind has that of all."""
 
@@ -110,12 +126,11 @@ class Past:
         """A product took some seconds on its devices."""
         self._factors.add(kind, seconds / max(self._least_seconds, predicted_seconds))
 
-    def learn_end(self, told: tuple[float, float, float], *, begun: float, ended: float) -> None:
-        """A job has ended, of which was told, at some time, when it should begin and end."""
-        at, begin, end = told
-        seconds = max(LEAST_AHEAD, end - at)
-        self._shifts.append((begun - begin) / seconds)
-        self._ratios.append((ended - at) / seconds)
+    def learn_end(self, told: Told, *, begun: float, ended: float) -> None:
+        """A job has ended, of which something was told."""
+        seconds = max(LEAST_AHEAD, told.end - told.at)
+        self._shifts.append((begun - told.begin) / seconds)
+        self._ratios.append((ended - told.at) / seconds)
 
     def find_seconds(self, kind: Kind, predicted_seconds: float) -> float:
         """How long a product should take on its devices."""

@@ -27,6 +27,7 @@ from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
 from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.operands import find_matrices, find_stack
+from wavetrim.service.jobs.past import Told
 from wavetrim.service.jobs.request import make_product
 from wavetrim.service.jobs.table.store import Success
 from wavetrim.service.storage.database.shared_commits import Together
@@ -67,8 +68,7 @@ class LiveJob(Attempt):
         failure: Kind and message that it is to fail with once it is stopped; None if it was
             cancelled.
         is_noted: Whether it is written that its try has begun.
-        told: When its end was first told, and the begin and end that were predicted then, from
-            which is learned; None if no engine was ready.
+        told: What was first told of its end, from which is learned; None if no engine was ready.
         deadline: Ends it at its deadline.
     """
 
@@ -84,7 +84,7 @@ class LiveJob(Attempt):
     is_computed: bool = False
     failure: tuple[str, str] | None = None
     is_noted: bool = False
-    told: tuple[float, float, float] | None = None
+    told: Told | None = None
     deadline: asyncio.TimerHandle | None = None
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wavetrim.service.jobs.estimate import find_ahead
-from wavetrim.service.jobs.past import LEAST_ENDS, Kind, Past, Span, find_kind
+from wavetrim.service.jobs.past import LEAST_ENDS, Kind, Past, Span, Told, find_kind
 from wavetrim.service.jobs.queue import Queue
 
 NOW = 1000.0
@@ -56,14 +56,14 @@ def test_ratios_of_ended_jobs_move_and_narrow_the_interval():
     for index in range(LEAST_ENDS):
         assert past.is_young
         ended = 2.0 + 0.01 * index
-        past.learn_end((0.0, 0.5, 1.0), begun=0.6, ended=ended)
+        past.learn_end(Told(0.0, 0.5, 1.0), begun=0.6, ended=ended)
     assert not past.is_young
     begins, ends = past.calibrate(NOW, NOW + 5, NOW + 10)
     assert ends == pytest.approx(Span(NOW + 20, NOW + 20, NOW + 21.8)), (
         "the end nearest to NOW + 10"
     )
     assert begins == pytest.approx(Span(NOW + 6, NOW + 6, NOW + 6)), "a tenth of ten seconds later"
-    past.learn_end((0.0, 0.5, 1.0), begun=0.5, ended=0.5)
+    past.learn_end(Told(0.0, 0.5, 1.0), begun=0.5, ended=0.5)
     assert past.calibrate(NOW, NOW + 5, NOW + 10)[1].at == NOW + 10, "inside it is as predicted"
 
 
@@ -144,7 +144,7 @@ class Service:
         job, began = self.running
         self.running, self.ends[job] = None, now
         self.past.learn_run(job.kind, job.predicted_seconds, now - began)
-        told = job.since, job.since, self.told[job][0]
+        told = Told(job.since, job.since, self.told[job][0])
         self.past.learn_end(told, begun=began, ended=now)
 
     def find_seconds(self, job):
