@@ -9,6 +9,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -254,18 +255,15 @@ class Dispatcher:
             JobNotFound: There is no job of that id.
             Draining: The service stops before the job has finished.
         """
-        clock = asyncio.get_running_loop().time
-        until = None if most_seconds is None else clock() + most_seconds
         with self.live.news.listen(job_id=job_id, owner=owner) as listener:
             job = await self.get(job_id, owner)
-            while not job.state.finished:
-                left_seconds = None if until is None else until - clock()
-                if left_seconds is not None and left_seconds <= 0:
-                    break
-                has_begun = (live := self.live.find(job_id)) is not None and live.has_begun
-                if listener.ended or (self.draining and not has_begun):
-                    raise self.live.engines.refuse()
-                job = next(iter(await listener.wait(left_seconds)), job)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(most_seconds):
+                    while not job.state.finished:
+                        waits = job.state is JobState.QUEUED
+                        if listener.ended or (self.draining and waits):
+                            raise self.live.engines.refuse()
+                        job = next(iter(await listener.wait(None)), job)
             return job
 
     def begin_drain(self) -> None:

@@ -3,7 +3,6 @@
 Which a product may take is found once for each shape, in a thread.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -31,9 +30,6 @@ from wavetrim.service.jobs.plans import Plans
 _CAPACITY: Final = 1024
 """Shapes whose choices are kept, and matrices B whose GPUs are."""
 
-_KEPT_SECONDS: Final = 10.0
-"""How long choices are fresh; chosen: plans change as runs correct them."""
-
 _ANYWHERE: Final = (Choice(frozenset(), 0.0),)
 """The choice of a product that needs no device: the engine's main thread computes it."""
 
@@ -43,11 +39,11 @@ _Shape = tuple[int, int, int, int, str, Memory, PlanOptions, bool, DeviceSet]
 
 
 class _Kept(NamedTuple):
-    """The choices of a shape, the profile that they are from, and when."""
+    """The choices of a shape, and the profile that they are from, with its corrections then."""
 
     profile: MachineProfile
+    version: int
     choices: tuple[Choice, ...]
-    found_at: float
 
 
 class HostLanes:
@@ -64,7 +60,7 @@ class HostLanes:
         return (*range(len(self._engine.devices)), CPU)
 
     def is_fresh(self, attempt: Attempt) -> bool:
-        """Whether a product's choices were found not long ago, for the present profile."""
+        """Whether a product's choices are those of the present profile, as runs correct it."""
         return attempt.needs_no_device or self._find_fresh(attempt.request) is not None
 
     def find_kept(self, attempt: Attempt) -> tuple[Choice, ...] | None:
@@ -87,6 +83,7 @@ class HostLanes:
             return fresh.choices  # found for another product of the shape
         shape = products, m, n, k, dtype, memory, options, _, resident = self._find_shape(request)
         profile = self._plans.find_profile(request)
+        version = profile.corrections.version
 
         def choose(lane: DeviceSet, b_resident: bool) -> Plan:
             problem = GemmProblem(m, n, k, dtype, memory, b_resident, may_be_empty=True)
@@ -100,7 +97,7 @@ class HostLanes:
             found = ()  # the engine says what is wrong
         choices = tuple(replace(one, seconds=products * one.seconds) for one in found)
         choices = choices or (Choice(frozenset(self._devices), 0.0),)
-        self._kept.keep(shape, _Kept(profile, choices, time.monotonic()))
+        self._kept.keep(shape, _Kept(profile, version, choices))
         return choices
 
     def prefers_gpu(self, attempt: Attempt) -> bool:
@@ -135,7 +132,7 @@ class HostLanes:
         kept = self._kept.find(self._find_shape(request))
         if kept is None or kept.profile is not self._plans.find_profile(request):
             return None
-        return kept if time.monotonic() - kept.found_at <= _KEPT_SECONDS else None
+        return kept if kept.version == kept.profile.corrections.version else None
 
     def _find_shape(self, request: RunRequest) -> _Shape:
         out = request.out
