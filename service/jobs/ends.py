@@ -119,14 +119,16 @@ class Ends:
 
     def _find(self, job: Attempt, is_inline: bool) -> tuple[Expected, Told]:
         """The answer about a job that waits, with and without what earlier ones were off by."""
-        now, past, queue = read_clock(), self._pasts[is_inline], self._engines.queue
+        now, past, running = read_clock(), self._pasts[is_inline], list[Attempt]()
         seconds = past.find_seconds(job.kind, job.predicted_seconds)
-        running: list[Attempt] = self._engines.list_running()
-        left_seconds = sum(self._find_left(attempt, now) for attempt in running)
         if is_inline:
             queue = self._live.inline_queue
-            running = [one for one in self._live.running if one.is_inline and one is not job]
-            left_seconds, seconds = len(running) * seconds, 0.0
+            count = sum(one.is_inline for one in self._live.running if one is not job)
+            left_seconds, seconds = count * seconds, 0.0
+        else:
+            queue, running = self._engines.queue, self._engines.list_running()
+            count = len(running)
+            left_seconds = sum(self._find_left(attempt, now) for attempt in running)
         ahead = find_ahead(
             job, queue, lambda one: past.find_seconds(one.kind, one.predicted_seconds),
             now=now, left_seconds=left_seconds, abreast=_count_abreast(running),
@@ -139,7 +141,7 @@ class Ends:
             others = ahead.others + len(running) - own
             reason = describe_wait(ahead.own + own, others, self._engines.devices)
         position, spans = ahead.own + ahead.others, past.calibrate(now, begin, end)
-        told = Told(now, begin, end, position + len(running))
+        told = Told(now, begin, end, position + count)
         return Expected(position, *spans, reason + _note(past)), told
 
     def _find_left(self, attempt: Attempt, now: float) -> float:

@@ -9,7 +9,7 @@ been served for as long as the job's caller will have been at T:
     T         = now + (left + own(T) + others(T)) / abreast
 
 *left* are the seconds that are left of what runs, *abreast* is how many products run at once. T is
-on both sides, so it is computed from itself, three times. The job should end at
+on both sides, so it is computed from itself, three times at most. The job should end at
 T + seconds + trail, by what was learned (`past`).
 
 What comes later and goes first is not foreseen. The ratios by which earlier answers were off tell
@@ -102,7 +102,10 @@ def find_ahead(
         level = queue.find_served(job.caller) + seconds
         found = [_count_until(groups, level - served) for served, groups in others]
         seconds += left_seconds + times * sum(more for _, more in found)
+        before = ahead
         ahead = Ahead(count, times * sum(one for one, _ in found), seconds / abreast)
+        if ahead == before:
+            break
     return ahead
 
 

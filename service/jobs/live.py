@@ -169,15 +169,14 @@ class LiveJobs:
             attempt.on_wanted()
         self.engines.want_next()
 
-    def begin(self, live: LiveJob) -> None:
-        """Bring a job into memory, unless that has begun, or many results are being written."""
+    def begin(self, live: LiveJob, *, is_overdue: bool = False) -> None:
+        """Bring a job into memory, unless that has begun, or many results are being written.
+
+        One that is overdue only ends.
+        """
         most = 2 * self.engines.most_runs + INLINE_RUNS + WRITING_RUNS
         has_room = live.is_inline or len(self.running) < most
-        if has_room and not self.engines.draining:
-            self._run(live)
-
-    def _run(self, live: LiveJob) -> None:
-        if live.task is None:
+        if live.task is None and (is_overdue or (has_room and not self.engines.draining)):
             self.running.add(live)
             live.task = self.engines.start(self._run_to_end(live), "job")
 
@@ -220,7 +219,7 @@ class LiveJobs:
         if self.engines.draining and not live.has_begun:
             return  # the next start ends it
         live.stop(_OVERDUE)
-        self._run(live)
+        self.begin(live, is_overdue=True)
 
     def _end(self, live: LiveJob, ended: Job) -> None:
         """A job has ended: tell its callers, and the jobs that wait for its result."""
