@@ -117,7 +117,13 @@ class LiveJobs:
             self.engines.start(self._look_at([live.job.id]), "jobs")
 
     def update(self, live: LiveJob, job: Job) -> None:
-        """A job has changed; the first change that has it run lets others be queued."""
+        """A job has changed; the first change that has it run lets others be queued.
+
+        One that was cancelled as it began has ended already: nothing more is told of it.
+        """
+        if self.find(job.id) is not live:
+            live.job = job
+            return
         if job.state is JobState.RUNNING and not live.has_begun:
             self.queued[job.owner] -= 1
         live.job = job

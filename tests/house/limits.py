@@ -12,7 +12,7 @@ ROOM_LINES = {
     "lab": 4_718,
     "page": 5_230,
     "scheduler": 10_554,
-    "service": 24_345,
+    "service": 24_351,
     "tests": 34_729,
     "wavetrim": 245,
 }
