@@ -17,7 +17,8 @@ CALL_SECONDS: Final = 8e-6
 """Time of a product that the calling thread computes alone, without its rows; chosen."""
 
 READ_FIRST_BYTES: Final = 128 << 20
-"""Size from which on the caches read C before they write it; chosen."""
+"""Least size of all of C, in bytes, with which the caches read C before they write it. Chosen, as
+before: above the share of a large cache that one virtual machine gets. No profile has it."""
 
 THREAD_BYTES: Final = 2.0
 """Bytes that one thread alone moves in a second, as a multiple of its share when all move bytes.

@@ -26,6 +26,7 @@ class Content:
         etag: Its entity tag; changes to `later_etag` after the first answer.
         broken_after: For each answer, bytes that are sent before the connection breaks.
         digest: The digest that Content-Digest announces.
+        end: Where a rest ends; None for the end of the file.
         ranges: The Range headers of requests so far.
     """
 
@@ -34,6 +35,7 @@ class Content:
     later_etag: str = '"one"'
     broken_after: list[int] = field(default_factory=list)
     digest: bytes | None = None
+    end: int | None = None
     ranges: list[str | None] = field(default_factory=list)
 
     def __call__(self, request):
@@ -46,6 +48,8 @@ class Content:
         headers = {"ETag": etag}
         if self.digest is not None and not begin:
             headers["Content-Digest"] = f"sha-256=:{b64encode(self.digest).decode()}:"
+        if begin and self.end is not None:
+            return answer(self.data[begin : self.end], 206, **headers)
         whole = answer(self.data[begin:], 206 if begin else 200, **headers)
         if not self.broken_after:
             return whole
@@ -108,6 +112,16 @@ def test_a_download_with_a_wrong_digest_is_not_kept(connect, tmp_path, digest):
     with (
         serve_script([Content(DATA, digest=digest)]) as url,
         pytest.raises(DownloadCorrupted, match="digest"),
+    ):
+        connect(url).download("x", tmp_path / "x.npy")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_rest_that_ends_before_the_file_is_not_kept(connect, tmp_path):
+    content = Content(DATA, broken_after=[3_000_000], end=4_000_000)
+    with (
+        serve_script([content]) as url,
+        pytest.raises(DownloadCorrupted, match=f"4000000 bytes have arrived of {len(DATA)}"),
     ):
         connect(url).download("x", tmp_path / "x.npy")
     assert list(tmp_path.iterdir()) == []

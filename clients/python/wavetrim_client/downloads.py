@@ -104,6 +104,8 @@ def fetch_file(calls: Calls, path: str, target: Path, on_progress: Arrival | Non
             except ServiceUnreachable:
                 if file.tell() == before:
                     raise
+        if download.total_bytes not in (None, file.tell()):  # its rest was another range
+            raise DownloadCorrupted(f"{file.tell()} bytes have arrived of {download.total_bytes}")
         found = format_digest(download.digest.digest())
         if download.announced not in (None, found):
             raise DownloadCorrupted(f"its digest is {found}, announced: {download.announced}")
