@@ -4,14 +4,18 @@ import os
 import re
 import socket
 import ssl
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from .interruption import find_interruption
+
 CONNECT_SECONDS: Final = 10.0
 """How long a host may take to accept a connection; chosen."""
 
+_PAUSE_SECONDS: Final = 0.02
 _LIMIT: Final = (
     "http:// or https:// and a host, perhaps a path of ASCII characters without spaces,"
     " or the path of a Unix socket (/run/wavetrim.sock)"
@@ -89,15 +93,23 @@ def connect_to(address: Address, tls_context: ssl.SSLContext | None) -> socket.s
 
 
 def connect_unix(path: str, *, kind: int = socket.SOCK_STREAM) -> socket.socket:
-    """Connect to a Unix socket."""
+    """Connect to a Unix socket; waits while its queue is full."""
+    end = time.monotonic() + CONNECT_SECONDS
     sock = socket.socket(socket.AF_UNIX, kind)
     try:
         sock.settimeout(CONNECT_SECONDS)
-        sock.connect(path)
+        while True:
+            try:
+                sock.connect(path)
+            except BlockingIOError:  # no timeout of a socket waits for a full queue
+                if time.monotonic() > end:
+                    raise
+                find_interruption().sleep(_PAUSE_SECONDS)
+            else:
+                return sock
     except BaseException:
         sock.close()
         raise
-    return sock
 
 
 def is_stale(sock: socket.socket) -> bool:
