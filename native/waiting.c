@@ -72,9 +72,12 @@ static int count_own_running(int most)
 static int find_owner(int running)
 {
     const int ours = 1 + atomic_load(awake);  // the calling thread, and those of pools
-    const int own = count_own_running(running);
-    if (running - own > cores / 2) return CROWDED;
-    return own - ours > own_cores / 2 || running - ours > cores / 2 ? CONTENDED : QUIET;
+    const int fair = running - cores / 2;  // with so many of its own, others want half of the cores at most
+    const int many = ours + own_cores / 2 + 1;  // so many want more than half of those it may use
+    const int is_full = running - ours > cores / 2;
+    const int own = count_own_running(is_full || fair > many ? fair : many);
+    if (own < fair) return CROWDED;
+    return is_full || own >= many ? CONTENDED : QUIET;
 }
 
 int find_crowd(void)

@@ -25,7 +25,7 @@ from wavetrim.scheduler.execution.product import (
 )
 from wavetrim.scheduler.execution.rows import NO_HOOKS, RowReports
 from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
-from wavetrim.scheduler.planning.plan import CROWDED_BYTES, SHORT_SECONDS, Plan
+from wavetrim.scheduler.planning.plan import Plan
 
 _KEPT: Final = 512
 """Plans whose teams are kept; chosen, to bound host memory."""
@@ -96,8 +96,7 @@ class Gpus:
         assert spec is not None, "a plan with GPU rows names a kernel"
         pipeline = self.pipelines[part.position]
         if not plan.is_straight:
-            may_wait = spec.is_cublas and problem.memory == "pageable" and not problem.b_resident
-            if not may_wait or problem.operand_bytes >= CROWDED_BYTES:
+            if not (spec.is_cublas and plan.may_wait):
                 return None
             if not (pipeline.find_crowd() != "quiet" if is_crowded is None else is_crowded):
                 return None
@@ -108,7 +107,7 @@ class Gpus:
     ) -> StraightProduct | CommandProduct | None:
         """The product of a plan without the checks and notes that `Executor.run` makes.
 
-        None where it needs other GPUs or the CPU, takes long, or may need pages for C.
+        None where it needs other GPUs or the CPU, or may need pages for C.
 
         Args:
             plan: The plan.
@@ -116,8 +115,7 @@ class Gpus:
             is_crowded: Whether other threads want the cores.
         """
         straight = self.find_straight(plan, alpha, 0.0, is_crowded=is_crowded)
-        is_short = plan.uncorrected.total_seconds <= SHORT_SECONDS
-        if straight is not None or not plan.is_gpu_alone or plan.sms is not None or not is_short:
+        if straight is not None or not plan.is_gpu_alone or plan.sms is not None:
             return straight
         (part,), problem, spec = plan.gpu_parts, plan.problem, plan.spec
         assert spec is not None, "a plan with GPU rows names a kernel"

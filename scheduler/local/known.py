@@ -33,6 +33,10 @@ _CHOSEN_ANEW: Final = 8
 """One of this many products is treated as if it were new: its time is noted, and it may get another
 plan. Chosen."""
 
+UNSTOPPED_SECONDS: Final = 50e-3
+"""Longest predicted time of a product that ends though the interpreter exits. Chosen: to look
+whether it does takes up to a millisecond of a product on a GPU."""
+
 Way = Callable[[Matrix, Matrix, Matrix, Addresses], bool]
 """Computes C ← αA·B, given the addresses of A, B and C; False, with nothing done, if it cannot."""
 
@@ -127,19 +131,35 @@ class KnownProducts:
 
     def keep_plan(self, kind: ProductKind, plan: Plan) -> None:
         """Let a plan, which has run, divide the next products of a kind."""
-        is_crowded = kind.crowd not in (None, "quiet")
-        product = self._planned.executor.gpus.find_product(plan, kind.alpha, is_crowded=is_crowded)
-        if product is not None:
-            self._ways.keep(kind, partial(self._planned.run_alone, product.run))
+        way, operands = self._find_short_way(kind, plan), kind.describe_operands()
+        if way is not None:
+            self._ways.keep(kind, partial(self._planned.run_alone, way))
         elif not (kind.is_pinned and plan.f):  # a CPU part depends on who has the cores
-            operands = kind.describe_operands()
             self._ways.keep(kind, partial(self._run_plan, operands, plan, kind.alpha))
+
+    def _find_short_way(self, kind: ProductKind, plan: Plan) -> Way | None:
+        """The way of a plan for one device, without checks and notes of other runs."""
+        if plan.uncorrected.total_seconds > UNSTOPPED_SECONDS:
+            return None
+        executor = self._planned.executor
+        if not plan.gpu_rows and not kind.is_pinned:
+            return partial(self._run_on_cpu, kind.describe_operands(), kind.alpha)
+        is_crowded = kind.crowd not in (None, "quiet")
+        product = executor.gpus.find_product(plan, kind.alpha, is_crowded=is_crowded)
+        return None if product is None else product.run
 
     def _run_numpy(self, operands: PlainOperands, crowd: Crowd, *product: Any) -> bool:
         a, b, c, addresses = product
         if operands.locate(a, b, c, addresses) is None:
             return False
         self._machine.multiply_by_numpy(a, b, c, crowd)
+        return True
+
+    def _run_on_cpu(self, operands: PlainOperands, alpha: float, *product: Any) -> bool:
+        a, b, c, addresses = product
+        if operands.locate(a, b, c, addresses) is None:
+            return False
+        self._planned.executor.pool.multiply(a, b, c, alpha=alpha)
         return True
 
     def _run_plan(self, operands: PlainOperands, plan: Plan, alpha: float, *product: Any) -> bool:

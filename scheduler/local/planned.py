@@ -14,8 +14,8 @@ from wavetrim.scheduler.calibration.cpu import open_profiles
 from wavetrim.scheduler.errors import ExecutionError, PlanError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.product import raise_translated
-from wavetrim.scheduler.execution.rows import Hooks
-from wavetrim.scheduler.local.known import KnownProducts
+from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks
+from wavetrim.scheduler.local.known import UNSTOPPED_SECONDS, KnownProducts
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import PlanCache
 from wavetrim.scheduler.planning.plan import Plan
@@ -90,9 +90,12 @@ class PlannedProducts:
         if crowd == "quiet":
             return plan
         f = plan.find_crowded_f(numpy_has_cores=crowd == "contended")
-        if f == plan.f:
+        options = replace(options, f=f)
+        if f == 0 and plan.may_wait and options.accuracy != "strict":
+            options = replace(options, kernel="cublas")  # the only one that the driver copies for
+        elif f == plan.f:
             return plan
-        return self._plans.choose(plan.problem, plan.profile, replace(options, f=f))
+        return self._plans.choose(plan.problem, plan.profile, options)
 
     @cached_property
     def _cpu_profile(self) -> MachineProfile:
@@ -110,7 +113,8 @@ class PlannedProducts:
             ExecutionError: A device failed, the interpreter exits, or this thread is in a product,
                 which a signal handler or a finalizer has interrupted.
         """
-        run = partial(self.executor.run, alpha=alpha, beta=beta, hooks=self._hooks)
+        hooks = NO_HOOKS if plan.uncorrected.total_seconds <= UNSTOPPED_SECONDS else self._hooks
+        run = partial(self.executor.run, alpha=alpha, beta=beta, hooks=hooks)
         self.run_alone(run, plan, a, b, c)
 
     def run_alone(self, run: Callable[..., T], *arguments: Any) -> T:

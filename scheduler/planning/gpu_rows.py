@@ -42,7 +42,7 @@ ROW_SECONDS: Final = 4e-8
 """Time that a row adds to a page-locked copy of parts of rows; on an H100 7 to 47 ns for parts of 2
 to 32 KiB (1f09f97)."""
 
-STRAIGHT_SECONDS: Final[dict[Memory, float]] = {"pageable": 1.2e-3, "pinned": 4e-4}
+STRAIGHT_SECONDS: Final[dict[Memory, float]] = {"pageable": 1.6e-3, "pinned": 4e-4}
 """Longest copies of a product that takes the straight path. If it were cut, copies would overlap.
 That saves a part of their time, and costs about as much: further steps, or waking the threads that
 stage. In turns with others on an H200, where 4e-4 s are 22 MB: 21 MB take 409 µs straight and 527

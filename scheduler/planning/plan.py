@@ -242,13 +242,20 @@ class Plan:
         """Predicted seconds with another F, by the same kernel on the same GPUs."""
         return self.give_cpu(f).predicted
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether the driver may copy all operands, in the calling thread, on a crowded machine."""
+        problem = self.problem
+        is_copied = problem.memory == "pageable" and not problem.b_resident
+        return is_copied and problem.operand_bytes < CROWDED_BYTES
+
     def find_crowded_f(self, *, numpy_has_cores: bool) -> int:
         """F while other threads want the cores: 0 or M, as a CPU part of a split would be late.
 
         Pageable operands are then copied by the driver, or by threads, three times as slowly.
-        NumPy's product is as fast as ever if those threads are BLAS's own, which spin. If they are
-        of other processes, the CPU's rows take twice as long, and wait for threads that lost their
-        cores.
+        NumPy's product is as fast as ever if those threads are BLAS's own, which spin, and need not
+        be woken. If they are of other processes, the CPU's rows take twice as long, and wait for
+        threads that lost their cores.
         The model's seconds are compared: corrections are of runs that met any condition.
 
         Args:
@@ -258,8 +265,11 @@ class Plan:
         if self.side is None or self.is_small:
             return m
         gpu_seconds = self._on_gpu.uncorrected.total_seconds
-        cpu_seconds = self.give_cpu(m).uncorrected.total_seconds
-        if problem.memory == "pageable" and problem.operand_bytes < CROWDED_BYTES:
+        cpu = self.profile.cpu
+        if numpy_has_cores:  # its threads are awake
+            cpu = replace(cpu, start_seconds=0.0)
+        cpu_seconds = find_cpu_seconds(problem, cpu, m)
+        if self.may_wait:
             profile = self.profile.gpus[self.side.members[0].position]
             gpu_seconds = max(gpu_seconds, find_straight_seconds(problem, profile))
         elif problem.memory == "pageable":

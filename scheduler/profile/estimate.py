@@ -80,11 +80,13 @@ READ_GBYTES_PER_SECOND: Final = 5.5
 WRITE_GBYTES_PER_SECOND: Final = 4.0
 """Memory that one of all threads reads and writes, 1e9 bytes a second."""
 
-COPY_GBYTES_PER_SECOND: Final = 12.0
-"""The driver's copies between pageable memory and its own, 1e9 bytes a second."""
+COPY_GBYTES_PER_SECOND: Final = 8.0
+"""The driver's copies between pageable memory and its own, 1e9 bytes a second: with the link's they
+reach 5 to 8 in the products of CuPy and PyTorch (results/busy-*.json)."""
 
-START_SECONDS: Final = 50e-6
-"""Seconds to wake all threads, and to join them; chosen."""
+START_SECONDS: Final = 0.2e-3
+"""Seconds to wake all threads, and to join them: 16 threads take 0.2 to 0.3 ms more for products of
+300³ to 500³ than their operations, 5 ms after the last product (H200's host; 3d53540b)."""
 
 CACHE_BYTES: Final = 1 << 20
 """Cache of a core, in bytes; chosen."""
