@@ -131,6 +131,10 @@ class Executor:
             _report_all(plan, hooks)
         return timings
 
+    def note(self, plan: Plan, seconds: float) -> None:
+        """Record the time of a product that one device computed alone, not by `run`."""
+        self._notes.note(plan, Timings(None, None, 0.0, 0.0, seconds, plan.f), alone=True)
+
     # After other work the caches have none of this code, and each call costs some µs. So the two
     # kinds of small products without parts run with as little Python as possible. They are not
     # reported while they are computed, and cannot be stopped.

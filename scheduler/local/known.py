@@ -5,6 +5,7 @@ caches, as much as a small product. So the way that a product took is kept by it
 one of that kind takes it at once.
 """
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -30,8 +31,7 @@ _KEPT: Final = 512
 """Kinds of products whose way is kept; chosen, to bound host memory."""
 
 _CHOSEN_ANEW: Final = 8
-"""One of this many products is treated as if it were new: its time is noted, and it may get another
-plan. Chosen."""
+"""One of this many products is treated as if it were new, and may get another plan. Chosen."""
 
 UNSTOPPED_SECONDS: Final = 50e-3
 """Longest predicted time of a product that ends though the interpreter exits. Chosen: to look
@@ -133,12 +133,12 @@ class KnownProducts:
         """Let a plan, which has run, divide the next products of a kind."""
         way, operands = self._find_short_way(kind, plan), kind.describe_operands()
         if way is not None:
-            self._ways.keep(kind, partial(self._planned.run_alone, way))
+            self._ways.keep(kind, partial(self._run_shortly, way, plan))
         elif not (kind.is_pinned and plan.f):  # a CPU part depends on who has the cores
             self._ways.keep(kind, partial(self._run_plan, operands, plan, kind.alpha))
 
     def _find_short_way(self, kind: ProductKind, plan: Plan) -> Way | None:
-        """The way of a plan for one device, without checks and notes of other runs."""
+        """The way of a plan for one device, without the checks of other runs."""
         if plan.uncorrected.total_seconds > UNSTOPPED_SECONDS:
             return None
         executor = self._planned.executor
@@ -154,6 +154,13 @@ class KnownProducts:
             return False
         self._machine.multiply_by_numpy(a, b, c, crowd)
         return True
+
+    def _run_shortly(self, way: Way, plan: Plan, *product: Any) -> bool:
+        started = time.perf_counter()
+        is_done = self._planned.run_alone(way, *product)
+        if is_done:
+            self._planned.executor.note(plan, time.perf_counter() - started)
+        return is_done
 
     def _run_on_cpu(self, operands: PlainOperands, alpha: float, *product: Any) -> bool:
         a, b, c, addresses = product

@@ -3,7 +3,11 @@
 import numpy as np
 
 from wavetrim.kernels.transfer.pinned import locate
-from wavetrim.scheduler.local.known import ProductKind
+from wavetrim.scheduler.local.known import KnownProducts, ProductKind
+from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
+from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.profile.corrections import LEAST_RUNS
 
 
 def test_a_kind_is_that_of_plain_operands_of_its_shapes_that_share_no_memory():
@@ -20,3 +24,29 @@ def test_a_kind_is_that_of_plain_operands_of_its_shapes_that_share_no_memory():
         (a, b, np.empty((5, 14), "float32")[:, ::2]),
     ):
         assert operands.locate(*others) is None
+
+
+def test_a_short_way_of_the_cpu_computes_and_its_time_is_noted(tmp_path):
+    machine = LocalMachine(LocalOptions(tmp_path, devices="none", cpu_threads=2))
+    known = KnownProducts(machine, machine.planned)
+    rng = np.random.default_rng(1)
+    a, b = rng.random((997, 701)), rng.random((701, 1003))
+
+    def ask(c):
+        return known.ask(a, b, c, alpha=1.0, beta=0.0, f="auto")
+
+    asked = ask(None)
+    assert not known.multiply(asked), "no product of its kind was computed"
+    problem = GemmProblem(997, 1003, 701, "float64")
+    plan = choose_plan(problem, machine.planned.find_profile())
+    known.keep_plan(asked.kind, plan)
+    done = 0
+    for _ in range(20):
+        asked = ask(np.full((997, 1003), np.nan))
+        if known.multiply(asked):
+            done += 1
+            np.testing.assert_allclose(asked.c, a @ b, rtol=1e-12)
+    assert 16 <= done < 20, "some are chosen anew"
+    (factor,) = plan.profile.corrections.list_all().values()
+    assert factor.runs >= LEAST_RUNS, "their times are noted"
+    machine.end()
