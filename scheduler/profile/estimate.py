@@ -85,8 +85,8 @@ COPY_GBYTES_PER_SECOND: Final = 8.0
 reach 5 to 8 in the products of CuPy and PyTorch (results/busy-*.json)."""
 
 START_SECONDS: Final = 0.1e-3
-"""Seconds to wake all threads, and to join them. Chosen: 16 threads take 0.1 to 0.2 ms more than the
-operations of 300³ to 500³ in a loop, and 0.2 to 0.3 ms 5 ms after the last one (H200's host)."""
+"""Seconds to wake all threads, and to join them. Chosen: 16 threads take 0.1 to 0.2 ms more than
+300³ to 500³ should in a loop, and 0.2 to 0.3 ms 5 ms after the last one (H200's host)."""
 
 CACHE_BYTES: Final = 1 << 20
 """Cache of a core, in bytes; chosen."""

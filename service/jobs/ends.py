@@ -112,7 +112,9 @@ class Ends:
             past.trails.add(one.kind, ended_at - computed_at)
         if told is None:
             return
-        if one.is_inline and told.before:
+        if not told.before:
+            past.leads.add(None, begun_at - told.at)
+        elif one.is_inline:
             each_seconds = (ended_at - told.at) / (told.before + 1)
             past.learn_run(one.kind, one.predicted_seconds, each_seconds)
         past.learn_end(told, begun=begun_at, ended=ended_at)
@@ -133,7 +135,7 @@ class Ends:
             job, queue, lambda one: past.find_seconds(one.kind, one.predicted_seconds),
             now=now, left_seconds=left_seconds, abreast=_count_abreast(running),
         )  # fmt: skip
-        begin = now + ahead.seconds
+        begin = now + max(ahead.seconds, past.leads.find(None, 0.0))
         end = begin + seconds + past.trails.find(job.kind, 0.0)
         reason = "waits for the engine, which starts"
         if self._engines.is_ready:

@@ -9,8 +9,8 @@ been served for as long as the job's caller will have been at T:
     T         = now + (left + own(T) + others(T)) / abreast
 
 *left* are the seconds that are left of what runs, *abreast* is how many products run at once. T is
-on both sides, so it is computed from itself, three times at most. The job should end at
-T + seconds + trail, by what was learned (`past`).
+on both sides, so it is computed from itself, three times at most. The job should begin at T, but
+not before now + lead, and end after further seconds + trail, by what was learned (`past`).
 
 What comes later and goes first is not foreseen. The ratios by which earlier answers were off tell
 how much that matters: the interval is as wide as they say.

@@ -6,7 +6,8 @@
 
        seconds = predicted · median(took / predicted)
 
-2. *After the product* its result is written: the median *trail*.
+2. *Beside the product.* A job with nothing ahead begins some time after it was accepted, and its
+   result is written after its product: the medians *lead* and *trail*.
 
 3. *How sure.* A job that has ended tells by what ratio the answer at its acceptance was off:
 
@@ -108,12 +109,13 @@ class Past:
         least_seconds: Least time that a product takes, unless it is known to take less.
 
     Attributes:
+        leads: How long after it was accepted a job began that had nothing ahead of it.
         trails: How long after its product a job ended.
     """
 
     def __init__(self, least_seconds: float = LEAST_SECONDS) -> None:
         self._least_seconds = least_seconds
-        self.trails, self._factors = Medians(), Medians()
+        self.leads, self.trails, self._factors = Medians(), Medians(), Medians()
         self._shifts = deque[float](maxlen=_MOST_ENDS)
         self._ratios = deque[float](maxlen=_MOST_ENDS)
 

@@ -80,6 +80,18 @@ def test_a_new_service_says_that_its_intervals_are_wide(start_server):
     assert high - low > 3 * (read(expected["ends_at"]) - low)
 
 
+def test_a_lone_job_begins_as_late_as_those_before_it(start_server):
+    running: RunningServer = start_server()
+    running.wait_ready()
+    a, leads = upload(running.client, SLOW[:300, :300]), []
+    for _ in range(9):
+        job = post(running.client, a)
+        told = read(job["expected"]["starts_at"]) - read(job["created_at"])
+        ended = get(running.client, job, wait_seconds=60)
+        leads.append(read(ended["started_at"]) - read(ended["created_at"]))
+    assert told == pytest.approx(np.median(leads[:-1]), rel=0.5, abs=2e-4)
+
+
 def test_jobs_behind_others_have_their_place_and_later_ends(ada):
     slow = upload(ada, SLOW)
     first = begin(ada, slow)
