@@ -1,10 +1,9 @@
 """Memory of one request, for its operands and its result, until it has its answer."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from wavetrim.service.storage.disk.files import making
 from wavetrim.service.storage.memory.arena import Arena
@@ -29,7 +28,7 @@ class Piece(NamedTuple):
     whole: memoryview
 
 
-class RequestMemory(ExitStack):
+class RequestMemory:
     """Finds memory in the arena, or in files if that is full; released at the end of its `with`.
 
     Args:
@@ -45,14 +44,21 @@ class RequestMemory(ExitStack):
     def __init__(
         self, arena: Arena, folder: Path, take: Callable[[int, int], Callable[[], None]]
     ) -> None:
-        super().__init__()
         self.extents: list[Extent] = []
+        self._ends: list[Callable[[], None]] = []  # an ExitStack takes 5 µs more
         self._arena = arena
         self._make_file = partial(
             map_file, holder="request", folder=folder, making=partial(making, folder)
         )
         self._take = take
         self._taken_bytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._ends:
+            self._ends.pop()()
 
     async def receive(self, size_bytes: int, fill: Fill) -> Piece:
         """Receive the next bytes of a body into memory, which grows with them if they are many.
@@ -89,11 +95,11 @@ class RequestMemory(ExitStack):
 
     def _count(self, size_bytes: int) -> None:
         if size_bytes:
-            self.callback(self._take(size_bytes, self._taken_bytes))
+            self._ends.append(self._take(size_bytes, self._taken_bytes))
             self._taken_bytes += size_bytes
 
     def _keep(self, hold: Hold) -> None:
-        self.callback(hold.release)
+        self._ends.append(hold.release)
         self.extents.append(hold.extent)
 
 
