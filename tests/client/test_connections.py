@@ -4,6 +4,7 @@ import socket
 import ssl
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -113,6 +114,39 @@ def test_a_service_that_reads_nothing_times_out(connect):
             client.put(np.zeros((3000, 3000)))
         thread.join()
         accepted[0].close()
+
+
+@pytest.fixture
+def full_queue(tmp_path):
+    """A Unix socket that listens, and where no further connection finds room."""
+    path = str(tmp_path / "full.sock")
+    with (
+        socket.create_server(path, family=socket.AF_UNIX, backlog=0) as listener,
+        socket.socket(socket.AF_UNIX) as first,
+    ):
+        first.connect(path)
+        yield listener
+
+
+def test_a_client_waits_while_a_unix_sockets_queue_is_full(connect, full_queue):
+    client = connect(full_queue.getsockname(), retries=0)
+    with ThreadPoolExecutor(1) as pool:
+        devices = pool.submit(client.devices)
+        time.sleep(0.2)
+        assert not devices.done()
+        full_queue.accept()[0].close()
+        with full_queue.accept()[0] as accepted:
+            accepted.recv(65536)
+            accepted.sendall(DEVICES)
+            assert devices.result() == {"devices": []}
+
+
+def test_a_unix_socket_whose_queue_stays_full_times_out(connect, full_queue, monkeypatch):
+    monkeypatch.setattr("wavetrim.client.wire.address.CONNECT_SECONDS", 0.2)
+    began = time.monotonic()
+    with pytest.raises(ServiceTimeout, match="does not answer: silent for"):
+        connect(full_queue.getsockname()).devices()
+    assert 0.2 < time.monotonic() - began < allow(5)
 
 
 @pytest.mark.parametrize("seconds", [1e7, float("inf")])

@@ -142,6 +142,25 @@ def test_a_cancelled_upload_to_a_silent_service_ends(scheme, caplog):
     assert not caplog.records, "the loop complains of nothing"
 
 
+def test_a_cancelled_call_to_a_full_unix_socket_ends(tmp_path, caplog):
+    path = str(tmp_path / "full.sock")
+
+    async def give_up():
+        async with AsyncClient(path) as client, asyncio.timeout(0.1):
+            await client.devices()
+
+    began = time.monotonic()
+    with (
+        socket.create_server(path, family=socket.AF_UNIX, backlog=0),
+        socket.socket(socket.AF_UNIX) as first,
+    ):
+        first.connect(path)
+        with pytest.raises(TimeoutError):
+            asyncio.run(give_up())
+    assert time.monotonic() - began < allow(5)
+    assert not caplog.records, "the loop complains of nothing"
+
+
 def test_one_ctrl_c_ends_a_command_whose_service_is_silent(tmp_path):
     for name in "AB":
         np.save(tmp_path / f"{name}.npy", np.eye(2))

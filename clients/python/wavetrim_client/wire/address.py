@@ -101,9 +101,9 @@ def connect_unix(path: str, *, kind: int = socket.SOCK_STREAM) -> socket.socket:
         while True:
             try:
                 sock.connect(path)
-            except BlockingIOError:  # no timeout of a socket waits for a full queue
+            except BlockingIOError as error:  # no timeout of a socket waits for a full queue
                 if time.monotonic() > end:
-                    raise
+                    raise TimeoutError("its queue stays full") from error
                 find_interruption().sleep(_PAUSE_SECONDS)
             else:
                 return sock
