@@ -143,16 +143,13 @@ class LeasedMemory:
 
 def _has_own_places(matrix: NDArray[Any]) -> bool:
     """Whether strides are positive and no elements overlap, as the service requires it."""
-    (rows, columns), (down, across), item = matrix.shape, matrix.strides, matrix.itemsize
-    if any(
-        count > 1 and (stride < item or stride % item)
-        for count, stride in ((rows, down), (columns, across))
-    ):
-        return False
-    if rows == 1 or columns == 1:
-        return True
-    line = min(down, across) * ((columns if across <= down else rows) - 1) + item
-    return bool(max(down, across) >= line)
+    reach = matrix.itemsize
+    for stride, count in sorted(zip(matrix.strides, matrix.shape, strict=True)):
+        if count > 1:
+            if stride < reach or stride % matrix.itemsize:
+                return False
+            reach += stride * (count - 1)
+    return True
 
 
 class Lease(mmap.mmap):
@@ -167,7 +164,6 @@ class Lease(mmap.mmap):
     address: int
     _connection: socket.socket
     _taken: list[tuple[int, int, weakref.ref[Any]]]  # first byte, end, who has it; in order
-    _gone: list[weakref.ref[Any]]  # those who had a range
 
     def __new__(
         cls, file: int, size_bytes: int, *, lease_id: str, connection: socket.socket
@@ -176,7 +172,7 @@ class Lease(mmap.mmap):
         lease = super().__new__(cls, file, size_bytes)
         lease.id, lease._connection = lease_id, connection
         lease.address = ctypes.addressof(ctypes.c_uint8.from_buffer(lease))
-        lease._taken, lease._gone = [], []
+        lease._taken = []
         return lease
 
     def __del__(self) -> None:
@@ -188,17 +184,14 @@ class Lease(mmap.mmap):
         for index, (begin, end, _) in enumerate([*self._taken, (len(self), 0, None)]):
             if begin - offset >= size_bytes:
                 block = (ctypes.c_uint8 * size_bytes).from_buffer(self, offset)
-                owner = weakref.ref(block, self._gone.append)
-                self._taken.insert(index, (offset, offset + size_bytes, owner))
+                self._taken.insert(index, (offset, offset + size_bytes, weakref.ref(block)))
                 return block
             offset = end
         return None
 
     def is_used(self) -> bool:
         """Whether something refers to a range; the others are free from now on."""
-        if self._gone:
-            self._gone.clear()
-            self._taken = [taken for taken in self._taken if taken[2]() is not None]
+        self._taken = [taken for taken in self._taken if taken[2]() is not None]
         return bool(self._taken)
 
 
