@@ -35,12 +35,11 @@ def receive_array(answer: Answer, out: NDArray[Any] | None) -> NDArray[Any]:
         shape, by_columns, dtype = parse_head(head + _receive_exactly(answer, length_bytes))
     except ValueError as error:
         raise DownloadCorrupted(f"the answer is no .npy file: {error}") from error
-    array = out
     if out is not None:
         check_out(out, shape, dtype)
-        fits = out.flags.f_contiguous if by_columns else out.flags.c_contiguous
-        array = out if fits else None
-    if array is None:
+    if out is not None and (out.flags.f_contiguous if by_columns else out.flags.c_contiguous):
+        array = out
+    else:
         array = np.empty(shape, dtype, order="F" if by_columns else "C")
     missing_bytes = _receive_all(answer, view_bytes(array))
     if missing_bytes:

@@ -47,18 +47,6 @@ def check_dtype(dtype: np.dtype[Any]) -> None:
         raise ValueError(f"dtype is {dtype.name}; it must be one of {', '.join(DTYPES)}")
 
 
-def format_head(dtype: np.dtype[Any], shape: tuple[int, ...], fortran_order: bool) -> bytes:
-    """The head that `numpy.save` writes: everything before the elements."""
-    buffer = io.BytesIO()
-    described = {
-        "descr": np.lib.format.dtype_to_descr(dtype),
-        "fortran_order": fortran_order,
-        "shape": shape,
-    }
-    np.lib.format.write_array_header_1_0(buffer, described)
-    return buffer.getvalue()
-
-
 @lru_cache(maxsize=256)
 def parse_head(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Shape of a .npy file, whether its elements lie column after column, and their type.
@@ -88,22 +76,24 @@ def make_array_body(array: NDArray[Any]) -> Body:
     A contiguous one is sent from where it lies, by rows or by columns. Any other is copied, a piece
     at a time.
     """
-    by_columns = array.flags.f_contiguous and not array.flags.c_contiguous
     dtype = array.dtype.newbyteorder("<")
-    head = format_head(dtype, array.shape, by_columns)
+    described = np.lib.format.header_data_from_array_1_0(array)
+    described["descr"] = np.lib.format.dtype_to_descr(dtype)
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, described)
 
     def read() -> Iterator[bytes | memoryview]:
         pieces: Any = np.nditer(
             array,
             ["external_loop", "buffered", "zerosize_ok"],
             op_dtypes=[dtype],
-            order="F" if by_columns else "C",
+            order="F" if described["fortran_order"] else "C",
             casting="equiv",
             buffersize=PIECE_BYTES // dtype.itemsize,
         )
-        return chain([head], map(view_bytes, map(np.ascontiguousarray, pieces)))
+        return chain([head.getvalue()], map(view_bytes, map(np.ascontiguousarray, pieces)))
 
-    return Body(len(head) + array.nbytes, read)
+    return Body(head.tell() + array.nbytes, read)
 
 
 def make_file_body(path: Path) -> Body:
