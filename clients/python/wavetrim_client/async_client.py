@@ -27,15 +27,11 @@ _CALLBACKS: Final = ("on_progress", "on_upload", "progress")
 _MOST_THREADS: Final = 10_000
 """Calls at one time; chosen, so that none waits for the end of another."""
 
-_pool = ThreadPoolExecutor(_MOST_THREADS, "wavetrim-client")
 
-
-def _renew_pool() -> None:
-    global _pool  # noqa: PLW0603 # a forked process has none of the threads
-    _pool = ThreadPoolExecutor(_MOST_THREADS, "wavetrim-client")
-
-
-os.register_at_fork(after_in_child=_renew_pool)
+@functools.cache
+def _find_pool(_process: int) -> ThreadPoolExecutor:
+    """The threads of a process; a forked one has none of its parent's."""
+    return ThreadPoolExecutor(_MOST_THREADS, "wavetrim-client")
 
 
 def _in_thread(
@@ -83,22 +79,18 @@ async def _run(function: Callable[[], T]) -> T:
         CURRENT.set(interruption)
         return function()
 
-    done = asyncio.get_running_loop().run_in_executor(_pool, work)
+    done = asyncio.get_running_loop().run_in_executor(_find_pool(os.getpid()), work)
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:
         interruption.interrupt()
-        try:
-            await asyncio.wait([done])
-            done.exception()  # nobody else asks for it
-        except asyncio.CancelledError:  # once more: nothing is waited for any longer
+        await asyncio.wait([done])
+        done.exception()  # nobody else asks for it
+        raise
+    finally:
+        if not done.done():  # the task is cancelled once more, or the loop is gone
             interruption.interrupt()
             done.cancel()
-        raise
-    except GeneratorExit:  # the loop is gone
-        interruption.interrupt()
-        done.cancel()
-        raise
 
 
 def _call_in_loop(

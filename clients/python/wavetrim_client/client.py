@@ -75,7 +75,7 @@ class Client(Jobs):
             raise ValueError(f"timeout is {timeout}; it must be {limit}")
         if retries < 0:
             raise ValueError(f"retries is {retries}; it must be at least 0")
-        address = parse_address(url)
+        address = parse_address(url, tls_context)
         headers = {
             "Host": address.authority,
             "Accept-Encoding": "identity",
@@ -84,10 +84,8 @@ class Client(Jobs):
         if api_key is not None:
             _check_api_key(api_key)
             headers["Authorization"] = f"Bearer {api_key}"
-        if address.tls and tls_context is None:
-            tls_context = ssl.create_default_context()
         seconds = min(timeout or _MOST_SECONDS, _MOST_SECONDS)
-        self._calls = Calls(address, headers, seconds, retries, tls_context)
+        self._calls = Calls(address, headers, seconds, retries)
         self._memory = LeasedMemory(self._calls)
 
     @property
@@ -171,13 +169,11 @@ class Client(Jobs):
             **options: See `PlanQuestion`.
         """
         asked = describe_options(options, PlanQuestion)
-        plan: dict[str, Any] = self._calls.get("/v1/plan", m=m, n=n, k=k, **asked)
-        return plan
+        return self._calls.get("/v1/plan", m=m, n=n, k=k, **asked)
 
     def devices(self) -> dict[str, Any]:
         """GPUs of the service, and the presets that it can plan for."""
-        devices: dict[str, Any] = self._calls.get("/v1/devices")
-        return devices
+        return self._calls.get("/v1/devices")
 
     def health(self) -> Health:
         """Whether the service accepts work, and if not, why; asked once, without repetition.
@@ -260,11 +256,9 @@ class Client(Jobs):
             lambda: chain.from_iterable(body.read_pieces() for body in bodies),
         )
         request = Request("POST", "/v1/matmul", query, body=body, repeatable=True)
-
-        def read(answer: Answer) -> tuple[NDArray[Any], Details]:
-            return receive_array(answer, out), Details.read(answer.headers)
-
-        return self._calls.receive(request, read)
+        return self._calls.receive(
+            request, lambda answer: (receive_array(answer, out), Details.read(answer.headers))
+        )
 
 
 def _check_api_key(api_key: str) -> None:

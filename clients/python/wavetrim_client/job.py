@@ -164,11 +164,9 @@ def as_completed(jobs: Iterable[Job], *, timeout_seconds: float | None = None) -
     def look(calls: Calls, wait_seconds: float) -> list[Job] | None:
         left[0]._look(calls, wait_seconds)
         unfinished = set(_list_unfinished(calls))
-        found = [(job, job._look(calls)) for job in left if job.id not in unfinished]
-        ended = [
-            (status.document["finished_at"], job) for job, status in found if status.is_finished
-        ]
-        return [job for _, job in sorted(ended, key=lambda one: one[0])] or None
+        found = {job: job._look(calls) for job in left if job.id not in unfinished}
+        ended = [job for job, status in found.items() if status.is_finished]
+        return sorted(ended, key=lambda job: found[job].document["finished_at"]) or None
 
     while left:
         seconds = None if timeout_seconds is None else timeout_seconds - (time.monotonic() - began)

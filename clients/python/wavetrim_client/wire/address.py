@@ -33,7 +33,7 @@ class Address:
         host: Name or IP address of the machine; "localhost" for a Unix socket.
         port: TCP port; 0 for a Unix socket.
         socket_path: Path of the Unix socket; empty for TCP.
-        tls: Whether the connection is encrypted.
+        tls_context: TLS settings; None if the connection is not encrypted.
         prefix: Path before every route, without a slash at its end.
         authority: Value of the Host header.
     """
@@ -42,13 +42,16 @@ class Address:
     host: str
     port: int
     socket_path: str = ""
-    tls: bool = False
+    tls_context: ssl.SSLContext | None = None
     prefix: str = ""
     authority: str = "localhost"
 
 
-def parse_address(url: str | os.PathLike[str]) -> Address:
-    """Read "http://host:8000", "https://host/prefix", "/run/wavetrim.sock" or "unix:<path>"."""
+def parse_address(url: str | os.PathLike[str], tls_context: ssl.SSLContext | None) -> Address:
+    """Read "http://host:8000", "https://host/prefix", "/run/wavetrim.sock" or "unix:<path>".
+
+    For https without TLS settings they are the system's.
+    """
     text = os.fspath(url)
     path = text.removeprefix("unix:")
     if path and (path != text or path.startswith(("/", "./", "../"))):
@@ -68,26 +71,26 @@ def parse_address(url: str | os.PathLike[str]) -> Address:
         raise refused
     if not _PATH.fullmatch(parts.path) or " " in parts.netloc or not text.isprintable():
         raise refused
+    tls_context = tls_context or ssl.create_default_context() if parts.scheme == "https" else None
     return Address(
         url=text.rstrip("/"),
         host=parts.hostname,
         port=_PORTS[parts.scheme] if port is None else port,
-        tls=parts.scheme == "https",
+        tls_context=tls_context,
         prefix=parts.path.rstrip("/"),
         authority=parts.netloc,
     )
 
 
-def connect_to(address: Address, tls_context: ssl.SSLContext | None) -> socket.socket:
+def connect_to(address: Address) -> socket.socket:
     """A socket that is connected to a service; of TLS, the handshake is still to be done."""
     if address.socket_path:
         return connect_unix(address.socket_path)
     sock = socket.create_connection((address.host, address.port), CONNECT_SECONDS)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if not address.tls:
+    if address.tls_context is None:
         return sock
-    assert tls_context is not None
-    return tls_context.wrap_socket(
+    return address.tls_context.wrap_socket(
         sock, server_hostname=address.host, do_handshake_on_connect=False
     )
 

@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import random
-import ssl
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -48,14 +47,12 @@ class Calls:
         headers: Sent with every request.
         timeout_seconds: The longest silence of the service.
         retries: How often a request is repeated at most.
-        tls_context: TLS settings; for an https address.
     """
 
     address: Address
     headers: Mapping[str, str]
     timeout_seconds: float
     retries: int
-    tls_context: ssl.SSLContext | None
     _idle: deque[Connection] = field(default_factory=deque)
     _process: int = field(default_factory=os.getpid)
 
@@ -95,9 +92,10 @@ class Calls:
             reason = f"its answer is not JSON but {shown!r}"
             raise ServiceUnreachable(self.address.url, reason) from error
 
-    def get(self, path: str, **query: Any) -> Any:
-        """The JSON under a path."""
-        return self.ask(Request("GET", path, query, repeatable=True))
+    def get(self, path: str, **query: Any) -> dict[str, Any]:
+        """The JSON under a path, which is always an object."""
+        document: dict[str, Any] = self.ask(Request("GET", path, query, repeatable=True))
+        return document
 
     def list_pages(self, path: str, **query: Any) -> Iterator[dict[str, Any]]:
         """The pages of a list, asked for one by one."""
@@ -125,7 +123,7 @@ class Calls:
     def _exchange(self, request: Request, read: Callable[[Answer], T]) -> T:
         """Send a request once and read its answer; if that is interrupted, it is undone."""
         interruption = find_interruption()
-        connection = self._take_idle() or Connection(self.address, self.tls_context)
+        connection = self._take_idle() or Connection(self.address)
         try:
             answer = connection.ask(request, self._write_head(request), self.timeout_seconds)
             self._check(answer)
@@ -160,7 +158,11 @@ class Calls:
         return None
 
     def _write_head(self, request: Request) -> bytes:
-        query = {name: _show(value) for name, value in request.query.items() if value is not None}
+        query = {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in request.query.items()
+            if value is not None
+        }
         target = self.address.prefix + quote(request.path)
         if query:
             target += f"?{urlencode(query, doseq=True)}"
@@ -214,7 +216,3 @@ def _quote(content: bytes) -> str:
     text = content[:200].decode(errors="replace")
     is_page = text.lstrip().startswith("<")
     return "the answer is a web page: of a proxy, or of another program" if is_page else text
-
-
-def _show(value: object) -> object:
-    return str(value).lower() if isinstance(value, bool) else value

@@ -24,9 +24,6 @@ UNDO_SECONDS: Final = 5.0
 """How long the service may be silent while an interrupted call takes back what it has done: who
 presses Ctrl-C does not wait for a whole timeout. Chosen."""
 
-_MOST_BYTES: Final = 2**24
-"""How much is received at once: if the connection breaks in between, so much is lost. Chosen."""
-
 _SMALL_BYTES: Final = 2**17
 """Pieces are joined up to this size; chosen: a small request is sent at once."""
 
@@ -91,7 +88,7 @@ class Answer(HTTPResponse):
     def receive_into(self, view: memoryview) -> int:
         """Receive some of the body into memory; returns how many bytes, 0 at its end."""
         with self.name_failures():
-            count = self.readinto(view[:_MOST_BYTES])
+            count = self.readinto(view)
             if count == 0 and self.length:
                 raise ConnectionError(f"the answer ends {self.length} bytes too early")
         return count
@@ -110,11 +107,11 @@ class _Closed(Exception):
 class Connection:
     """A connection to the service, for one request after the other."""
 
-    def __init__(self, address: Address, tls_context: ssl.SSLContext | None) -> None:
+    def __init__(self, address: Address) -> None:
         self._url = address.url
         self._seconds = CONNECT_SECONDS
         with self._name_failures():
-            self.sock = connect_to(address, tls_context)
+            self.sock = connect_to(address)
         self._is_sent = False
         self._answer: Answer | None = None
 
