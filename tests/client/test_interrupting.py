@@ -5,6 +5,7 @@ import gc
 import json
 import signal
 import socket
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -103,6 +104,33 @@ def test_an_interrupted_upload_leaves_no_matrix(server, head_first):
     matrices = list_matrices(server)
     interrupt(lambda client: client.put(SMALL), server, PUT, lambda: True, head_first=head_first)
     assert list_matrices(server) == matrices
+
+
+def test_a_call_after_an_interrupted_upload_has_a_connection_of_its_own(monkeypatch):
+    monkeypatch.setattr("wavetrim.client.wire.connection.UNDO_SECONDS", 0.3)
+    released = threading.Event()
+
+    def refuse(_):
+        released.wait()
+        return answer(b"{}", 507)
+
+    def answer_late(_):
+        time.sleep(0.6)  # until nothing is waited for that the upload has left
+        return answer(b"{}")
+
+    async def run(url):
+        async with AsyncClient(url) as client:
+            task = asyncio.create_task(client.put(np.eye(2)))
+            await asyncio.to_thread(wait_until, lambda: url.requests)
+            task.cancel()
+            await asyncio.sleep(0)  # it gets to know
+            released.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert (await client.health()).ready
+
+    with serve_script([refuse, answer_late], close=False) as url:
+        asyncio.run(run(url))
 
 
 def test_a_wait_ends_at_its_deadline_while_the_service_is_silent(connect):

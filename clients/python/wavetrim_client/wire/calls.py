@@ -124,6 +124,7 @@ class Calls:
         """Send a request once and read its answer; if that is interrupted, it is undone."""
         interruption = find_interruption()
         connection = self._take_idle() or Connection(self.address)
+        interrupted = False
         try:
             answer = connection.ask(request, self._write_head(request), self.timeout_seconds)
             self._check(answer)
@@ -139,7 +140,8 @@ class Calls:
         else:
             return found
         finally:
-            if interruption.release() and connection.is_free:
+            # What has interrupted the call may shut the connection down later.
+            if interruption.release() and connection.is_free and not interrupted:
                 self._idle.append(connection)
             else:
                 connection.close()
