@@ -7,7 +7,7 @@ import ssl
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from .interruption import find_interruption
@@ -86,7 +86,7 @@ def connect_to(address: Address) -> socket.socket:
     """A socket that is connected to a service; of TLS, the handshake is still to be done."""
     if address.socket_path:
         return connect_unix(address.socket_path)
-    sock = socket.create_connection((address.host, address.port), CONNECT_SECONDS)
+    sock = _connect_tcp(address.host, address.port)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if address.tls_context is None:
         return sock
@@ -95,24 +95,44 @@ def connect_to(address: Address) -> socket.socket:
     )
 
 
+def _connect_tcp(host: str, port: int) -> socket.socket:
+    """Connect to the first of a host's addresses that accepts; raises what the last one said."""
+    failure = OSError()
+    for family, kind, protocol, _, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        try:
+            return _connect(socket.socket(family, kind, protocol), place)
+        except OSError as error:
+            failure = error
+    raise failure
+
+
 def connect_unix(path: str, *, kind: int = socket.SOCK_STREAM) -> socket.socket:
     """Connect to a Unix socket; waits while its queue is full."""
+    return _connect(socket.socket(socket.AF_UNIX, kind), path)
+
+
+def _connect(sock: socket.socket, place: Any) -> socket.socket:
+    """Connect a socket, or close it if that fails or is interrupted."""
     end = time.monotonic() + CONNECT_SECONDS
-    sock = socket.socket(socket.AF_UNIX, kind)
+    interruption = find_interruption()
     try:
         sock.settimeout(CONNECT_SECONDS)
+        interruption.watch(sock)
         while True:
             try:
-                sock.connect(path)
+                sock.connect(place)
             except BlockingIOError as error:  # no timeout of a socket waits for a full queue
                 if time.monotonic() > end:
                     raise TimeoutError("its queue stays full") from error
-                find_interruption().sleep(_PAUSE_SECONDS)
+                interruption.sleep(_PAUSE_SECONDS)
             else:
                 return sock
     except BaseException:
         sock.close()
+        interruption.check()  # it may be why this failed
         raise
+    finally:
+        interruption.release()
 
 
 def is_stale(sock: socket.socket) -> bool:
