@@ -8,17 +8,18 @@ import logging
 import signal
 import socket
 from collections.abc import Iterator, Sequence
-from typing import Final, cast
+from functools import partial
+from typing import Final
 
 import typer
 import uvicorn
 from fastapi import FastAPI
 
-from wavetrim.service.api.wire.connection import LINGERING_CONNECTIONS, WireProtocol
-from wavetrim.service.api.wire.refusal import CLOSED, WireLimits
+from wavetrim.service.api.wire.connection import WireProtocol
+from wavetrim.service.api.wire.refusal import WireLimits
 from wavetrim.service.parts import Parts
 from wavetrim.service.server.listening import Listeners
-from wavetrim.service.server.tls_server import TlsServer
+from wavetrim.service.server.tls_server import accept_tls
 from wavetrim.service.server.unix_socket import BACKLOG
 
 logger = logging.getLogger(__name__)
@@ -67,13 +68,12 @@ class ForegroundServer(uvicorn.Server):
         )
         super().__init__(config)
         parts.descriptors.count_connections = lambda: len(self.server_state.connections)
-        count = parts.metrics.record_wire_refusal
-        self._limits = WireLimits(parts.descriptors, count)
         self._app = app
         self._parts = parts
         self._listeners = listeners
         self._running = contextlib.AsyncExitStack()
         self._drain: asyncio.Task[None] | None = None
+        self._accepting: asyncio.Task[None] | None = None
         self._ends = signals
         self._signals = 0
 
@@ -97,7 +97,9 @@ class ForegroundServer(uvicorn.Server):
             typer.echo(words)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let open connections end, then stop the application."""
+        """Accept no more, let open connections end, then stop the application."""
+        if self._accepting is not None:
+            self._accepting.cancel()
         await super().shutdown(sockets)
         await self._running.aclose()
 
@@ -119,38 +121,21 @@ class ForegroundServer(uvicorn.Server):
 
     async def _accept(self) -> None:
         """Begin to accept connections; uvicorn would not count those in a TLS handshake."""
-        loop = asyncio.get_running_loop()
-
-        def make_connection() -> asyncio.Protocol:
-            return WireProtocol(
-                self.config, self.server_state, app_state={}, _loop=loop, limits=self._limits
-            )
-
+        limits = WireLimits(self._parts.descriptors, self._parts.metrics.record_wire_refusal)
+        loop, at = asyncio.get_running_loop(), self._listeners
+        connect = partial(
+            WireProtocol,
+            config=self.config, server_state=self.server_state, app_state={}, _loop=loop,
+            limits=limits,
+        )  # fmt: skip
         # Without the backlog asyncio would listen again, with a backlog of 100.
-        tcp, tls, unix = self._listeners.tcp, self._listeners.tls, self._listeners.unix
-        if tcp is not None and tls is not None:
-            server = TlsServer(
-                tcp,
-                tls,
-                make_connection,
-                has_place=self._has_place,
-                on_refused=lambda: self._limits.note_refusal(CLOSED, "too many connections"),
-            )
-            self.servers.append(cast("asyncio.Server", server))
-        elif tcp is not None:
-            self.servers.append(
-                await loop.create_server(make_connection, sock=tcp, backlog=BACKLOG)
-            )
-        if unix is not None:
-            self.servers.append(
-                await loop.create_unix_server(make_connection, sock=unix, backlog=BACKLOG)
-            )
-
-    def _has_place(self, shaking: int) -> bool:
-        """Whether one more connection may shake hands: a few too many, to send them a refusal."""
-        descriptors = self._parts.descriptors
-        taken = descriptors.count_connections() + descriptors.missing + shaking
-        return taken < descriptors.connections + LINGERING_CONNECTIONS
+        if at.tcp is not None and at.tls is not None:
+            self._accepting = loop.create_task(accept_tls(at.tcp, at.tls, connect, limits))
+        elif at.tcp is not None:
+            self.servers.append(await loop.create_server(connect, sock=at.tcp, backlog=BACKLOG))
+        if at.unix is not None:
+            unix = await loop.create_unix_server(connect, sock=at.unix, backlog=BACKLOG)
+            self.servers.append(unix)
 
     async def _drain_then_exit(self) -> None:
         await self._parts.dispatcher.drain(self._parts.settings.drain_seconds)
