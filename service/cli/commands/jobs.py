@@ -180,10 +180,11 @@ def _describe_job(job: JobStatus) -> Group:
     ]
     if job.labels:
         shown.append(Text(f"labels: {', '.join(job.labels)}"))
-    if job.expected is not None:
-        first, last = map(_show_time, job.expected.ends_between)
-        shown.append(Text(f"{_tell_end(job)}, nine times in ten between {first} and {last}"))
-        shown.append(Text(job.expected.reason))
+    if (expected := job.expected) is not None:
+        end, first, last = map(_show_time, (expected.ends_at, *expected.ends_between))
+        before = f" after {expected.position} others" if expected.position else ""
+        between = f"nine times in ten between {first} and {last}"
+        shown += [Text(f"ends at {end}{before}, {between}"), Text(expected.reason)]
     if job.plan is not None:
         shown.append(display.make_plan_table(job.plan, job.plan["f"] + job.plan["gpu_rows"]))
     if job.plan is not None and job.timings is not None:
@@ -242,14 +243,6 @@ def _show_total(job: JobStatus) -> str:
     if (total := (job.timings or {}).get("total_seconds")) is not None:
         return format_seconds(total)
     return "" if job.expected is None else _show_time(job.expected.ends_at)
-
-
-def _tell_end(job: JobStatus) -> str:
-    """When a job should end, and how many go before it; empty if the service does not say."""
-    if job.expected is None:
-        return ""
-    before = f" after {job.expected.position} others" if job.expected.position else ""
-    return f"ends at {_show_time(job.expected.ends_at)}{before}"
 
 
 def _show_time(at: datetime) -> str:

@@ -20,15 +20,13 @@ from wavetrim.service.cli.matrix_files import open_matrix
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.operands import check_operands
 
-_NAMES: Final = {"a": "A", "b": "B", "c": "C0"}
-
 _MATRIX_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 _MOST_PRODUCTS: Final = 1000
 """Jobs that the service takes at once."""
 
-_Names = dict[str, str]
-"""The operands "a", "b" and "c" of a product, as they were named: files, or ids."""
+_Product = tuple[str, list[str]]
+"""Where a product was named, for refusals; and its A, B and C0, if any: files, or ids."""
 
 
 def submit(
@@ -89,19 +87,18 @@ def submit(
     }
     products = _name_product(a, b) if listed is None else _read_list(listed, a)
     if c is not None:
-        products = [(where, names | {"c": c}) for where, names in products]
+        products = [(where, [*names, c]) for where, names in products]
     with service.open() as client:
         found = _find_operands(client, products, product)
         files = {text: one for text, one in found.items() if isinstance(one, Path)}
         with store_files(client, [*files.values()]) as uploaded:
             found |= zip(files, uploaded, strict=True)
-            operands = [
-                {name: found[text] for name, text in names.items()} for _, names in products
-            ]
+            operands = [[found[text] for text in names] for _, names in products]
             if listed is None:
-                jobs = [client.submit(**(asked | operands[0]))]
+                named = dict(zip("abc", operands[0], strict=False))
+                jobs = [client.submit(**(asked | named))]
             else:
-                jobs = client.submit_many([[*one.values()] for one in operands], **asked)
+                jobs = client.submit_many(operands, **asked)
         if not service.as_json:
             typer.echo("\n".join(job.id for job in jobs))
         for job in jobs if wait else ():
@@ -111,18 +108,18 @@ def submit(
             display.print_json(shown[0] if listed is None else shown)
 
 
-def _name_product(a: str | None, b: str | None) -> list[tuple[str, _Names]]:
+def _name_product(a: str | None, b: str | None) -> list[_Product]:
     """The product of the command line, as a list of one."""
     if a is None or b is None:
         missing = "A" if a is None else "B"
         raise CommandRefused(
             f"{missing} is missing: name two files or matrices, or --list FILE of such pairs"
         )
-    return [("", {"a": a, "b": b})]
+    return [("", [a, b])]
 
 
-def _read_list(file: Path, a: str | None) -> list[tuple[str, _Names]]:
-    """A product for each line that is not empty: where it is, for refusals, and its names."""
+def _read_list(file: Path, a: str | None) -> list[_Product]:
+    """A product for each line that is not empty."""
     if a is not None:
         raise CommandRefused("submit takes A and B, or --list FILE, not both")
     products = []
@@ -135,7 +132,7 @@ def _read_list(file: Path, a: str | None) -> list[tuple[str, _Names]]:
         if names and len(names) != 2:
             raise FieldError(where, line, "two names, of A and B; one with spaces is in quotes")
         if names:
-            products.append((f"{where}: ", dict(zip("ab", names, strict=True))))
+            products.append((f"{where}: ", names))
     if not 1 <= len(products) <= _MOST_PRODUCTS:
         limit = f"1 to {_MOST_PRODUCTS}"
         raise CommandRefused(f"{file} has {len(products)} products; it must have {limit}")
@@ -143,17 +140,17 @@ def _read_list(file: Path, a: str | None) -> list[tuple[str, _Names]]:
 
 
 def _find_operands(
-    client: Client, products: Iterable[tuple[str, _Names]], asked: options.ProductOptions
+    client: Client, products: Iterable[_Product], asked: options.ProductOptions
 ) -> dict[str, Matrix | Path]:
     """The operands by what they were named, stored or files, once those of each product fit."""
     found: dict[str, Matrix | Path] = {}
     known: dict[str, Operand] = {}
     for where, names in products:
         try:
-            for name, text in names.items():
+            for name, text in zip(("A", "B", "C0"), names, strict=False):
                 if text not in known:
-                    known[text], found[text] = _find_operand(client, _NAMES[name], text)
-            a, b, *c = (known[text] for text in names.values())
+                    known[text], found[text] = _find_operand(client, name, text)
+            a, b, *c = (known[text] for text in names)
             check_operands(a, b, c[0] if c else None, alpha=asked.alpha, beta=asked.beta)
         except (FieldError, FieldProblem) as error:
             raise CommandRefused(f"{where}{error}") from error
