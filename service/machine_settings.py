@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import AfterValidator, ByteSize, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from wavetrim.cpu.threads import count_default_threads
 from wavetrim.kernels.device import DEVICES_SETTING
 from wavetrim.service.folders import DATA_DIR, find_user_cache, make_absolute
 
@@ -108,6 +109,10 @@ class MachineSettings(BaseSettings):
         if self.model_fields_set & {"data_dir", "kernel_cache_dir"}:
             return self.kernel_cache_dir
         return find_user_cache()
+
+    def count_threads(self) -> int:
+        """Threads of the CPU part."""
+        return self.cpu_threads or count_default_threads()
 
     def as_environment(self) -> dict[str, str]:
         """The variables by which another process has these settings."""

@@ -13,6 +13,7 @@ import typer
 from rich.console import RenderableType
 
 from wavetrim.client import Client, ClientError, Matrix, NotFound
+from wavetrim.client.client import LOCAL_URL
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.cli import display, options
 from wavetrim.service.cli.exits import CommandRefused
@@ -31,7 +32,7 @@ class ServiceOptions:
     """The options of a command that calls a service."""
 
     as_json: options.Json = False
-    url: options.Url = options.LOCAL_URL
+    url: options.Url = LOCAL_URL
     api_key: options.ApiKey = None
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""This machine for commands: its settings, GPUs, threads, profile and folders."""
+"""This machine for commands: its settings, GPUs, profile and folders."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,6 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from wavetrim.cpu.threads import count_default_threads
 from wavetrim.kernels.device import DeviceInfo, select_devices
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -27,12 +26,10 @@ class Machine:
     Attributes:
         settings: Its settings.
         devices: Its GPUs.
-        threads: Threads of the CPU part.
     """
 
     settings: MachineSettings
     devices: tuple[DeviceInfo, ...]
-    threads: int
 
     def find_profile(self, device: str | None = None) -> MachineProfile:
         """What plans are made from: for this machine, or for a device that is named."""
@@ -40,7 +37,7 @@ class Machine:
             device,
             devices=self.devices,
             directory=self.settings.profile_dir,
-            cpu_threads=self.threads,
+            cpu_threads=self.settings.count_threads(),
         )
 
     def open_executor(
@@ -52,7 +49,7 @@ class Machine:
         return Executor(
             cache_dir=cache_dir,
             devices=self.devices if devices is None else devices,
-            cpu_threads=self.threads,
+            cpu_threads=self.settings.count_threads(),
             gpu_memory_bytes=self.settings.gpu_memory_bytes,
         )
 
@@ -69,12 +66,7 @@ def find_machine(*, profile_dir: Path | None = None, device: str | None = None) 
         devices = find_gpus(settings.devices)
     else:
         devices = select_devices(settings.devices)
-    return Machine(settings, devices, count_threads(settings))
-
-
-def count_threads(settings: MachineSettings) -> int:
-    """Threads of the CPU part."""
-    return settings.cpu_threads or count_default_threads()
+    return Machine(settings, devices)
 
 
 def load_settings(kind: Callable[..., _Read], **options: Any) -> _Read:

@@ -24,16 +24,13 @@ Service:
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
-from wavetrim.scheduler.errors import FieldError, PlanError
-from wavetrim.scheduler.options import PlanOptions, check_devices, find_accuracy
+from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.options import PlanOptions, check_devices, check_rows, find_accuracy
 from wavetrim.service.cli.exits import CommandRefused
-
-LOCAL_URL: Final = "http://127.0.0.1:8000"
-"""Where `wavetrim serve` listens by default."""
 
 
 def existing(*names: str) -> Any:
@@ -81,12 +78,11 @@ class SplitOptions:
 
     def read(self) -> PlanOptions:
         """The options for the planner."""
-        if self.f != "auto" and not (self.f.isascii() and self.f.isdigit()):
-            raise PlanError("f", self.f, '"auto" or a whole number of rows, 0…M')
+        is_number = self.f.isascii() and self.f.isdigit()
         return PlanOptions(
             kernel=self.kernel,
             tile=self.tile,
-            f="auto" if self.f == "auto" else int(self.f),
+            f=check_rows(int(self.f) if is_number else self.f),
             accuracy=None if self.accuracy is None else find_accuracy(self.accuracy),
             sms=self.sms,
             devices=check_devices(self.devices),

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from wavetrim.cpu.threads import count_default_threads
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.engine.messages import Message
 from wavetrim.scheduler.profile.corrections import Factor
@@ -44,7 +43,7 @@ class Engine(Supervisor):
         self.profiles = ProfileProvider(
             directory=settings.profile_dir,
             devices=(),
-            cpu_threads=settings.cpu_threads or count_default_threads(),
+            cpu_threads=settings.count_threads(),
         )
         self.readings: Sequence[Message] = ()
         self.residents: Sequence[Message] = ()

@@ -32,12 +32,13 @@ def devices(
         return
     here = find_machine()
     local, profile = here.devices, here.find_profile()
+    threads = here.settings.count_threads()
     reason = None if local else explain_no_devices(here.settings.devices)
     if as_json:
         document = {
             "devices": [asdict(info) for info in local],
             "no_gpu_reason": reason,
-            "cpu_threads": here.threads,
+            "cpu_threads": threads,
             "profile": {
                 "device": profile.device,
                 "source": profile.source,
@@ -55,7 +56,7 @@ def devices(
             output.print(f"cuda:{info.index}: {info.uuid}, driver {info.driver_version}")
     else:
         output.print(f"There is no GPU, and the CPU computes every row: {reason}.", markup=False)
-    output.print(f"CPU threads: {here.threads}")
+    output.print(f"CPU threads: {threads}")
     output.print(f"profile: {profile.device}: {profile.source}", markup=False, soft_wrap=True)
     presets = [(preset.name, preset) for preset in PRESETS]
     output.print(_make_table("Presets", presets))

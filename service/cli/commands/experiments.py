@@ -111,7 +111,7 @@ def _measure(
             device=device,
             others=here.devices[1:],
             cache_dir=here.settings.own_cache_dir,
-            cpu_threads=here.threads,
+            cpu_threads=here.settings.count_threads(),
             gpu_memory_bytes=here.settings.gpu_memory_bytes,
             tell=move,
         )

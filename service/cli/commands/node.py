@@ -20,7 +20,7 @@ from wavetrim.scheduler.cluster.start import (
 )
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.cli.exits import CommandFailed, CommandRefused
-from wavetrim.service.cli.machine import count_threads, find_machine, load_settings
+from wavetrim.service.cli.machine import find_machine, load_settings
 from wavetrim.service.cli.units import read_size
 from wavetrim.service.machine_settings import MachineSettings
 from wavetrim.service.settings import check_ray_address
@@ -70,7 +70,7 @@ def node(
         raise CommandFailed("Ray is not installed: pip install 'wavetrim[ray]'")
     check_token(os.environ)
     settings = load_settings(MachineSettings)
-    start = NodeStart(address, port, host, count_threads(settings), store, temp_dir)
+    start = NodeStart(address, port, host, settings.count_threads(), store, temp_dir)
     command = make_command(start)
     environment = make_environment(os.environ, code=Path(wavetrim.__file__).parents[1])
     if address is not None:
