@@ -23,42 +23,6 @@ Factor = Annotated[float, Field(allow_inf_nan=False)]
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
-KernelName = Annotated[
-    Name,
-    Field(description='A kernel of the catalog, or "auto".', examples=["auto", "register"]),
-]
-TileName = Annotated[
-    Name | None, Field(description="A tile of that kernel.", examples=["64x128x16"])
-]
-AccuracyName = Annotated[
-    Accuracy | None,
-    Field(
-        description="How exact the GPU's sums are (the CPU's are NumPy's): strict (IEEE fused "
-        "multiply-adds in the order of k), library (what NumPy and cuBLAS do as well), or float32 "
-        "or float64, for products in that type (errors no larger than those of its sums; tensor "
-        "cores may compute them). Without it, library, or that of the kernel that is named.",
-        examples=["strict"],
-    ),
-]
-SmCount = Annotated[
-    Annotated[int, Field(ge=1)] | None,
-    Field(
-        description="Multiprocessors that the GPU's kernels may use, from 1 to the GPU's number; "
-        "without it, all.",
-        examples=[66],
-    ),
-]
-DeviceNames = Annotated[
-    str | None,
-    Field(
-        pattern=f"^({DEVICES_PATTERN.pattern})$",
-        max_length=100,
-        description='GPUs that may be used: "none", or indices such as "0,1", of those that the '
-        "service uses; without it, all. The product runs on the fastest set of these.",
-        examples=["0,1"],
-    ),
-]
-
 _ROWS = Field(description='Rows of C that the CPU computes, 0…M, or "auto".')
 _NUMBER: Final = re.compile(r"[0-9]{1,100}")
 
@@ -87,12 +51,37 @@ _get_options: Final = attrgetter(*OPTION_NAMES)
 class Options(BaseModel):
     """Options of how a product is computed, as fields of a JSON document."""
 
-    kernel: KernelName = "auto"
-    tile: TileName = None
+    kernel: Name = Field(
+        default="auto",
+        description='A kernel of the catalog, or "auto".',
+        examples=["auto", "register"],
+    )
+    tile: Name | None = Field(
+        default=None, description="A tile of that kernel.", examples=["64x128x16"]
+    )
     f: JsonRows = "auto"
-    accuracy: AccuracyName = None
-    sms: SmCount = None
-    devices: DeviceNames = None
+    accuracy: Accuracy | None = Field(
+        default=None,
+        description="How exact the GPU's sums are (the CPU's are NumPy's): strict (IEEE fused "
+        "multiply-adds in the order of k), library (what NumPy and cuBLAS do as well), or float32 "
+        "or float64, for products in that type (errors no larger than those of its sums; tensor "
+        "cores may compute them). Without it, library, or that of the kernel that is named.",
+        examples=["strict"],
+    )
+    sms: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="Multiprocessors that the GPU's kernels may use, from 1 to the GPU's number; "
+        "without it, all.",
+        examples=[66],
+    )
+    devices: str | None = Field(
+        default=None,
+        pattern=f"^({DEVICES_PATTERN.pattern})$",
+        max_length=100,
+        description='GPUs that may be used: "none", or indices such as "0,1", of those that the '
+        "service uses; without it, all. The product runs on the fastest set of these.",
+        examples=["0,1"],
+    )
 
     @cached_property
     def options(self) -> PlanOptions:
