@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from wavetrim.service.api.wire.connection import WireProtocol
 from wavetrim.service.api.wire.refusal import WireLimits
 from wavetrim.service.parts import Parts
-from wavetrim.service.server.listening import Listeners
+from wavetrim.service.server.listening import Listener
 from wavetrim.service.server.tls_server import accept_tls
 from wavetrim.service.server.unix_socket import BACKLOG
 
@@ -47,7 +47,7 @@ class ForegroundServer(uvicorn.Server):
     def __init__(
         self,
         app: FastAPI,
-        listeners: Listeners,
+        listeners: Sequence[Listener],
         *,
         signals: Sequence[signal.Signals],
         timeout_graceful_shutdown: int,
@@ -86,7 +86,8 @@ class ForegroundServer(uvicorn.Server):
         await super().startup([])  # it listens nowhere by itself
         await self._accept()
         _collect_less()
-        for address in _list_addresses(self._listeners):
+        for listener, tls in self._listeners:
+            address = _find_address(listener, has_tls=tls is not None)
             self._announce(f"wavetrim is serving on {address}")
 
     def _announce(self, words: str) -> None:
@@ -122,34 +123,33 @@ class ForegroundServer(uvicorn.Server):
     async def _accept(self) -> None:
         """Begin to accept connections; uvicorn would not count those in a TLS handshake."""
         limits = WireLimits(self._parts.descriptors, self._parts.metrics.record_wire_refusal)
-        loop, at = asyncio.get_running_loop(), self._listeners
+        loop = asyncio.get_running_loop()
         connect = partial(
             WireProtocol,
             config=self.config, server_state=self.server_state, app_state={}, _loop=loop,
             limits=limits,
         )  # fmt: skip
-        # Without the backlog asyncio would listen again, with a backlog of 100.
-        if at.tcp is not None and at.tls is not None:
-            self._accepting = loop.create_task(accept_tls(at.tcp, at.tls, connect, limits))
-        elif at.tcp is not None:
-            self.servers.append(await loop.create_server(connect, sock=at.tcp, backlog=BACKLOG))
-        if at.unix is not None:
-            unix = await loop.create_unix_server(connect, sock=at.unix, backlog=BACKLOG)
-            self.servers.append(unix)
+        for listener, tls in self._listeners:
+            if tls is not None:
+                self._accepting = loop.create_task(accept_tls(listener, tls, connect, limits))
+                continue
+            is_unix = listener.family == socket.AF_UNIX
+            create = loop.create_unix_server if is_unix else loop.create_server
+            # Without the backlog asyncio would listen again, with a backlog of 100.
+            self.servers.append(await create(connect, sock=listener, backlog=BACKLOG))
 
     async def _drain_then_exit(self) -> None:
         await self._parts.dispatcher.drain(self._parts.settings.drain_seconds)
         self.should_exit = True
 
 
-def _list_addresses(listeners: Listeners) -> Iterator[str]:
-    """The addresses of the service, as callers write them."""
-    if listeners.tcp is not None:
-        host, port = listeners.tcp.getsockname()[:2]
-        name = f"[{host}]" if ":" in host else host
-        yield f"{'http' if listeners.tls is None else 'https'}://{name}:{port}"
-    if listeners.unix is not None:
-        yield f"unix:{listeners.unix.getsockname()}"
+def _find_address(listener: socket.socket, *, has_tls: bool) -> str:
+    """An address of the service, as callers write it."""
+    if listener.family == socket.AF_UNIX:
+        return f"unix:{listener.getsockname()}"
+    host, port = listener.getsockname()[:2]
+    name = f"[{host}]" if ":" in host else host
+    return f"{'https' if has_tls else 'http'}://{name}:{port}"
 
 
 def keep_freed_memory() -> None:

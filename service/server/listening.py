@@ -5,7 +5,6 @@ import errno
 import socket
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from wavetrim.service.errors import ServiceError, SettingRefused
 from wavetrim.service.server.unix_socket import BACKLOG, claim_socket
@@ -16,24 +15,15 @@ class CannotListen(ServiceError):
     """The system does not give the service its address."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listeners:
-    """The sockets of a service, at least one of the two.
-
-    Attributes:
-        tcp: The socket of host and port.
-        tls: How its connections are encrypted; None if they are not.
-        unix: The Unix socket, which is not encrypted, as it does not leave the machine.
-    """
-
-    tcp: socket.socket | None
-    tls: ssl.SSLContext | None
-    unix: socket.socket | None
+Listener = tuple[socket.socket, ssl.SSLContext | None]
+"""A socket, and how its connections are encrypted; None if they are not."""
 
 
 @contextlib.contextmanager
-def listen(settings: Settings) -> Iterator[Listeners]:
+def listen(settings: Settings) -> Iterator[list[Listener]]:
     """Listens where the settings say, until the block ends.
+
+    A Unix socket is not encrypted, as it does not leave the machine.
 
     Raises:
         CannotListen: The address cannot be listened on.
@@ -42,13 +32,13 @@ def listen(settings: Settings) -> Iterator[Listeners]:
     if settings.tcp == "off" and settings.unix_socket is None:
         raise SettingRefused("tcp", settings.tcp, "on as long as there is no unix_socket")
     tls = _load_certificate(settings)
+    listeners: list[Listener] = []
     with contextlib.ExitStack() as stack:
-        tcp = unix = None
         if settings.tcp == "on":
-            tcp = stack.enter_context(_listen_tcp(settings))
+            listeners.append((stack.enter_context(_listen_tcp(settings)), tls))
         if settings.unix_socket is not None:
-            unix = stack.enter_context(claim_socket(settings.unix_socket))
-        yield Listeners(tcp=tcp, tls=tls, unix=unix)
+            listeners.append((stack.enter_context(claim_socket(settings.unix_socket)), None))
+        yield listeners
 
 
 def _listen_tcp(settings: Settings) -> socket.socket:
