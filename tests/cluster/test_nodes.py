@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -81,8 +80,7 @@ def client(server):
 
 
 def list_nodes(server):
-    nodes: list[dict[str, Any]] = server.client.get("/v1/devices").json()["nodes"]
-    return nodes
+    return server.client.get("/v1/devices").json()["nodes"]
 
 
 def wait_for_nodes(server, count):

@@ -2,13 +2,10 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 import numpy as np
 
 from wavetrim.service.storage.matrices.matrices import MatrixStore
-
-T = TypeVar("T")
 
 
 def open_store(database, folder, **limits):

@@ -7,7 +7,7 @@ import numpy as np
 from sqlalchemy import Engine as Database
 
 from tests.environment import SHARED_SETTINGS
-from tests.matrices import Array, make_matrix
+from tests.matrices import make_matrix
 from tests.service.drafts import keep_array
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.dispatch import Dispatcher
@@ -49,8 +49,7 @@ class Parts:
     def load(self, matrix_id):
         """The elements of a matrix."""
         assert matrix_id is not None
-        loaded: Array = np.load(self.matrices.get(matrix_id).path)
-        return loaded
+        return np.load(self.matrices.get(matrix_id).path)
 
     def store_slow_operand(self, size=1600):
         """A matrix whose square takes seconds (about 3 at 1600): int64 has no fast product."""

@@ -3,7 +3,6 @@
 import gzip
 import json
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from tests.server import NPY, decode_npy, encode_npy, make_server_fixture, open_http
 
 JSON = {"Content-Type": "application/json"}
-CODINGS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate": zlib.compress}
+CODINGS = {"gzip": gzip.compress, "deflate": zlib.compress}
 
 
 server = make_server_fixture(has_socket=True)

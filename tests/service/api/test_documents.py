@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 
-import httpx
 import pytest
 
 from tests.limit import allow
@@ -68,7 +67,7 @@ HOSTILE = {
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_documents_structure_costs_neither_memory_nor_the_other_callers_time(local_server, kind):
     document = write(*HOSTILE[kind])
-    answers: list[httpx.Response] = []
+    answers = []
 
     def send():
         answers.append(local_server.client.post(INFER, content=document.encode(), headers=JSON))

@@ -31,7 +31,7 @@ def send_all(server):
     data = f"/v1/matrices/{name}/data"
     etag = client.get(data).headers["etag"]
     other = {"If-Match": '"other"'}
-    ranges: list[dict[str, str]] = [{"Range": "bytes=0-9"}, {"Range": "bytes=9999999-"}]
+    ranges = [{"Range": "bytes=0-9"}, {"Range": "bytes=9999999-"}]
     for more in ({}, *ranges, {"If-None-Match": etag}, other):
         ask("GET", data, "/v1/matrices/{matrix_id}/data", headers=more)
         ask("GET", f"/v1/jobs/{job}/result", "/v1/jobs/{job_id}/result", headers=more)

@@ -5,7 +5,6 @@ import gzip
 import json
 import socket
 import struct
-from typing import Any
 
 import httpx
 import numpy as np
@@ -23,14 +22,13 @@ from wavetrim.service.storage import errors as storage_errors
 
 
 def read_problem(error):
-    document: dict[str, Any] = json.loads(bytes(describe_error(error).body))
-    return document
+    return json.loads(bytes(describe_error(error).body))
 
 
 def check_problem(response, status):
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == MEDIA_TYPE
-    document: dict[str, Any] = response.json()
+    document = response.json()
     assert document["status"] == status
     assert document["type"].startswith("urn:wavetrim:problem:")
     assert document["title"]

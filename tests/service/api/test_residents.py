@@ -1,7 +1,5 @@
 """Jobs that share a stored B: it stays on the GPU until its matrix is deleted, and all see it."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -11,8 +9,7 @@ COUNTS = ("limit_bytes", "size_bytes", "operands", "uses", "fetches", "evictions
 
 
 def find_residents(server):
-    found: list[dict[str, Any]] = server.client.get("/v1/devices").json()["residents"]
-    return found
+    return server.client.get("/v1/devices").json()["residents"]
 
 
 def test_without_a_gpu_nothing_stays_and_jobs_of_one_b_are_right(server):

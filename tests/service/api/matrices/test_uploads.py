@@ -6,7 +6,6 @@ import json
 import random
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -47,8 +46,7 @@ def check_refused(server, response, status):
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     check_nothing_pending(server)
-    problem: dict[str, Any] = response.json()
-    return problem
+    return response.json()
 
 
 def check_nothing_pending(server):

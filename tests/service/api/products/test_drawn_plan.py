@@ -1,7 +1,6 @@
 """What a plan's answer has for drawings, and GPUs that a query describes."""
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ CASES = [
     {"m": 9000, "n": 900, "k": 90, "device": "H200", "f": 9000},
     {"m": 300, "n": 200, "k": 100, "device": "cpu"},
 ]
+in_every_case = pytest.mark.parametrize("asked", CASES, ids=str)
 A100 = {"sm_count": 108, "clock_mhz": 1410, "compute_capability": "8.0", "memory_gib": 40}
 
 
@@ -25,14 +25,7 @@ def ask(server, **query):
     response = server.client.get("/v1/plan", params={"drawing": True, **query})
     assert response.status_code == 200, response.text
     assert len(response.content) < 100_000
-    plan: dict[str, Any] = response.json()
-    return plan
-
-
-@pytest.fixture(params=CASES, ids=str)
-def asked(request):
-    case: dict[str, Any] = request.param
-    return case
+    return response.json()
 
 
 def list_ends(spans, first, count):
@@ -51,6 +44,7 @@ def count_uses(spans, m, n):
     return set(uses.flat)
 
 
+@in_every_case
 def test_each_element_is_written_once_by_queues_in_order(shared_server, asked):
     plan = ask(shared_server, **asked)
     total_seconds, writing, terms = plan["predicted"]["total_seconds"], [], 0
@@ -70,6 +64,7 @@ def test_each_element_is_written_once_by_queues_in_order(shared_server, asked):
         assert queue["spans"][-1]["end_seconds"] <= devices[queue["device"]]["seconds"] * 1.000001
 
 
+@in_every_case
 def test_only_drawings_have_a_schedule(shared_server, asked):
     drawn, plain = (ask(shared_server, **asked, drawing=one) for one in (True, False))
     assert drawn.pop("schedule")

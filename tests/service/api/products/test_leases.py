@@ -10,7 +10,6 @@ import socket
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,9 +21,6 @@ from tests.server import NPY, RunningServer, decode_npy, encode_npy, make_server
 MIB = 2**20
 PUNCH_HOLE = 0x02 | 0x01
 RUNNING = 'wavetrim_products{state="running"}'
-
-Document = dict[str, Any]
-
 
 server = make_server_fixture(
     has_socket=True, arena_bytes=64 * MIB, arena_slab_bytes=64 * MIB, arena_poison=True
@@ -44,8 +40,7 @@ def lease(client):
 
 
 def describe_arena(client):
-    arena: Document = client.get("/v1/devices").json()["arena"]
-    return arena
+    return client.get("/v1/devices").json()["arena"]
 
 
 def fill(matrix, seed=0):

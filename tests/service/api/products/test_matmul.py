@@ -3,18 +3,14 @@
 import base64
 import hashlib
 import time
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tests.matrices import assert_product
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy, make_server_fixture
+from tests.server import NPY, decode_npy, encode_npy, make_server_fixture
 from tests.service.api.wire.wire_server import make_head
-
-Array = NDArray[Any]
 
 
 def make_array(rows, columns, dtype="float64", seed=0):
@@ -165,7 +161,7 @@ def test_a_digest_covers_both_files(server):
 
 @pytest.mark.parametrize("which", ["server", "without_arena"])
 def test_nothing_is_left_of_a_product_whose_caller_leaves_at_any_moment(request, which):
-    server: RunningServer = request.getfixturevalue(which)
+    server = request.getfixturevalue(which)
     slow = 2 * encode_npy(np.ones((1400, 1400), np.int64))
     wide = encode_npy(np.ones((3000, 1))) + encode_npy(np.ones((1, 3000)))
     with send_product(server, slow):
@@ -194,5 +190,4 @@ def send_product(server, content, declared=None):
 
 
 def count_in_flight(server):
-    used: int = server.client.get("/v1/me").json()["bytes_in_flight"]["used"]
-    return used
+    return server.client.get("/v1/me").json()["bytes_in_flight"]["used"]

@@ -1,7 +1,5 @@
 """Plans over HTTP."""
 
-from typing import Any
-
 import pytest
 
 from wavetrim.service.api.products.plan import MAX_SIZE
@@ -10,8 +8,7 @@ from wavetrim.service.api.products.plan import MAX_SIZE
 def ask(server, **query):
     response = server.client.get("/v1/plan", params=query)
     assert response.status_code == 200, response.text
-    plan: dict[str, Any] = response.json()
-    return plan
+    return response.json()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -1,7 +1,5 @@
 """Stacks over HTTP, in one call and as jobs: `numpy.matmul` of files with three dimensions."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -25,8 +23,7 @@ def multiply(server, *arrays, **query):
 def store(server, array):
     answer = server.client.post("/v1/matrices", content=encode_npy(array), headers=NPY)
     assert answer.status_code == 201, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
+    return answer.json()
 
 
 def run_job(server, *arrays, **options):

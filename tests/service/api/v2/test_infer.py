@@ -4,13 +4,12 @@ import gzip
 import json
 import socket
 import zlib
-from typing import Any
 
 import numpy as np
 import pytest
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
 
-from tests.matrices import Array, assert_product, make_matrix
+from tests.matrices import assert_product, make_matrix
 from wavetrim.service.api.v2.schemas import NAMES
 
 INFER = "/v2/models/matmul/infer"
@@ -33,8 +32,7 @@ def infer(client, *tensors, **asked):
     binary = asked.pop("binary", True)
     outputs = [InferRequestedOutput("C", binary_data=binary)]
     inputs = make_inputs(*tensors, binary=binary)
-    found: Array = client.infer("matmul", inputs, outputs=outputs, **asked).as_numpy("C")
-    return found
+    return client.infer("matmul", inputs, outputs=outputs, **asked).as_numpy("C")
 
 
 def draw_stack(shape, seed, dtype="float64"):
@@ -157,7 +155,7 @@ def test_an_answer_is_compressed_only_as_its_caller_accepts_it(shared_server, ac
 
 def encode(*tensors, changed=None):
     """Headers and body of a request with binary tensors; `changed` overrides A's description."""
-    inputs: list[dict[str, Any]] = [
+    inputs = [
         {
             "name": name,
             "datatype": NAMES[tensor.dtype.name],
@@ -185,7 +183,7 @@ def ask(**changed):
     return {"inputs": [first, {**one, "name": "B"}], **changed}
 
 
-REFUSED_JSON: list[tuple[dict[str, Any], int, str]] = [
+REFUSED_JSON = [
     (ask(a={"name": "D"}), 422, "inputs.0.name"),
     (ask(a={"name": "B"}), 422, "inputs"),
     (ask(a={"datatype": "BYTES"}), 422, "inputs.0.datatype"),
@@ -242,7 +240,7 @@ def with_head(length):
 
 
 LONG = encode(ONES, ONES, changed={"parameters": {"binary_data_size": 2**20}, "shape": [2**17, 2]})
-REFUSED_BODIES: list[tuple[dict[str, str], bytes, int, str]] = [
+REFUSED_BODIES = [
     (HEADERS, BODY[:-1], 400, "body"),
     (HEADERS, BODY + b"1", 400, "body"),
     (*LONG, 400, "body"),

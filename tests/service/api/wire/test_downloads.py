@@ -28,7 +28,7 @@ ARENA, FILE = "268435456", "0"
 def server(request, tmp_path_factory):
     way, arena_bytes = request.param
     folder = tmp_path_factory.mktemp("downloads")
-    settings: dict[str, object] = {}
+    settings = {}
     if way == "tls":
         settings["tls_certificate"], settings["tls_key"] = make_certificate(folder)
     with RunningServer(

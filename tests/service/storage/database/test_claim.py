@@ -11,7 +11,7 @@ import pytest
 
 from tests.changed_program import describe_constants
 from tests.command import run_command
-from tests.postgres import DATABASES, PostgresServer, running_postgres
+from tests.postgres import DATABASES, running_postgres
 from tests.processes import wait_until
 from tests.server import NPY, encode_npy
 from wavetrim.service.cli.exits import ExitCode
@@ -25,7 +25,7 @@ def make_url(request, tmp_path):
     """Makes an empty database; returns its URL."""
     if request.param == "sqlite":
         return lambda: f"sqlite:///{tmp_path / 'shared' / 'wavetrim.db'}"
-    postgres: PostgresServer = request.getfixturevalue("postgres")
+    postgres = request.getfixturevalue("postgres")
     return postgres.create_database
 
 

@@ -30,7 +30,7 @@ def add_matrix(database, matrix_id):
 
 
 def test_services_that_start_at_the_same_moment_create_the_tables_once(url):
-    errors: list[BaseException] = []
+    errors = []
 
     def open_it():
         try:

@@ -2,7 +2,6 @@
 
 import json
 import time
-from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -107,8 +106,7 @@ def server(folder):
 def read_page(server, query):
     response = server.client.get(f"/v1/jobs?limit=50{query}")
     assert response.status_code == 200, response.text
-    found: dict[str, Any] = response.json()
-    return found
+    return response.json()
 
 
 def measure_least(tries, wanted_seconds, attempt):

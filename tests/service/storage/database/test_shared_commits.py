@@ -1,7 +1,6 @@
 """Changes that are committed together: all are made once, and nobody hears of one before."""
 
 import threading
-from typing import Any
 
 import pytest
 from sqlalchemy import event, text
@@ -67,7 +66,7 @@ def test_a_change_that_fails_takes_no_other_with_it(database, commits):
 def test_a_commit_that_is_not_answered_is_unclear_to_all_who_share_it(database, commits):
     goes_on = hold_first(commits)
     added = [commits.add(add(key)) for key in "ab"]
-    losing: list[Any] = []
+    losing = []
 
     def lose(_):
         if losing:

@@ -37,7 +37,7 @@ def test_the_reserve_is_never_used_while_everything_else_goes_on():
         mounted_tmpfs("32m") as disk,
         RunningServer(disk / "data", reserve_bytes=8 * MIB) as running,
     ):
-        ids: list[str] = []
+        ids = []
         while True:
             answer = running.client.post("/v1/matrices", content=content, headers=NPY)
             if answer.status_code != 201:

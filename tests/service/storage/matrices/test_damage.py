@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.matrices import make_matrix
-from tests.server import NPY, RunningServer, encode_npy, make_server_fixture
+from tests.server import NPY, encode_npy, make_server_fixture
 
 ARRAY = np.arange(35_000, dtype=np.float32).reshape(50, 700)
 LARGE_BYTES = 80 * 2**20
@@ -159,7 +159,7 @@ def check_refused(answer, folder):
 
 @pytest.mark.parametrize("name", ["server", "arena_server"])
 def test_an_upload_is_refused_until_the_folder_is_back(request, name):
-    server: RunningServer = request.getfixturevalue(name)
+    server = request.getfixturevalue(name)
     logged = len(server.read_log())
     with folder_away(server):
         check_refused(store(server), server.data_dir / "matrices")

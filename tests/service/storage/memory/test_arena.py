@@ -14,7 +14,7 @@ from tests.limit import allow
 from tests.service.storage.memory.test_arena_memory import build_tree, describe_v2
 from wavetrim.service.api.problems import describe_error
 from wavetrim.service.storage.memory.arena import Arena, ArenaFull
-from wavetrim.service.storage.memory.extent import PAGE_BYTES, ExtentTable, Hold
+from wavetrim.service.storage.memory.extent import PAGE_BYTES, ExtentTable
 from wavetrim.service.storage.memory.memory_limit import read_memory_left
 from wavetrim.service.storage.memory.slab import NoMemory, Slab, find_usual_bytes, make_slab
 
@@ -143,7 +143,7 @@ async def test_the_last_holder_frees_an_extent_and_poison_shows_it():
 async def test_100000_random_steps_keep_every_extents_bytes():
     drawn = random.Random(7)
     async with running_arena(limit=16 * MIB, slab=16 * MIB) as arena:
-        live: list[tuple[Hold, list[Hold], bytes]] = []
+        live = []
         refused = 0
         for step in range(100_000):
             choice = drawn.random()

@@ -11,7 +11,6 @@ import os
 import secrets
 import signal
 from functools import partial
-from typing import Final
 
 import pytest
 
@@ -21,12 +20,12 @@ from tests.fuzz.wire import WireFuzzer
 from tests.fuzz.wire_cases import draw_heavy_case
 from tests.processes import wait_until
 
-SECONDS: Final = float(os.environ.get("WAVETRIM_CHAOS_SECONDS", "8"))
-KILLS: Final = 3
-SLAB_BYTES: Final = 2 * 2**20
+SECONDS = float(os.environ.get("WAVETRIM_CHAOS_SECONDS", "8"))
+KILLS = 3
+SLAB_BYTES = 2 * 2**20
 """The least; the largest matrices have slabs of their own."""
 
-ARENA_BYTES: Final = 12 * 2**20
+ARENA_BYTES = 12 * 2**20
 """Too little for sixteen callers with large matrices: some go through files."""
 
 
