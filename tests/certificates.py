@@ -15,6 +15,11 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 
 
+def make_tls_settings(folder):
+    """The settings of a service that serves with a certificate of its own."""
+    return dict(zip(("tls_certificate", "tls_key"), make_certificate(folder), strict=True))
+
+
 def make_certificate(folder, password=b""):
     """A certificate for localhost that signs itself, and its key; a password encrypts the key."""
     key = ec.generate_private_key(ec.SECP256R1())

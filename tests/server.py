@@ -189,11 +189,11 @@ class RunningServer:
             self.process.wait(10)
 
     def restart(self):
-        """Start the service again with its folder and port, after `kill` or `stop`."""
+        """Start the service again, until it is ready, with its folder and port."""
         self.client.close()
         self.process = self._launch()
         self.client = self._open_client()
-        self.wait_live()
+        self.wait_ready()
 
     def upload(self, array):
         """Store an array; returns the matrix's id."""
@@ -303,11 +303,17 @@ def shared_server(tmp_path_factory):
 
 @pytest.fixture
 def start_server(tmp_path):
-    """Starts servers with settings of their own; all are stopped after the test."""
+    """Starts servers with settings of their own, ready to compute unless they are not to be live.
+
+    All are stopped after the test.
+    """
     started = []
 
-    def start(**settings):
-        started.append(RunningServer(tmp_path / f"data{len(started)}", **settings))
+    def start(*, until_live=True, **settings):
+        folder = tmp_path / f"data{len(started)}"
+        started.append(RunningServer(folder, until_live=until_live, **settings))
+        if until_live:
+            started[-1].wait_ready()
         return started[-1]
 
     yield start

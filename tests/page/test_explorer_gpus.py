@@ -75,9 +75,7 @@ def test_plans_are_those_of_the_service(page, shared_server, device, count):
 def two_gpus(tmp_path, monkeypatch, start_server):
     folder = write_sitecustomize(tmp_path, row_seconds=1e-5)
     monkeypatch.setenv("PYTHONPATH", clear_environment(folder)["PYTHONPATH"])
-    server = start_server(devices="0,1")
-    server.wait_ready()
-    return server
+    return start_server(devices="0,1")
 
 
 def test_all_gpus_of_the_service_can_be_chosen(page, two_gpus):

@@ -91,7 +91,6 @@ def test_the_api_docs_show_every_operation(page, shared_server):
 
 def test_a_view_that_cannot_be_loaded_may_be_tried_again(page, start_server):
     server = start_server()
-    server.wait_ready()
     explorer = f"{server.url}/#device=T4&threads=2&exercise=4"  # which is recorded
     show_anew(page, explorer)
     server.stop()
@@ -106,7 +105,6 @@ def test_a_view_that_cannot_be_loaded_may_be_tried_again(page, start_server):
     go(page, "history.forward()")
     assert page.run(told).startswith("Jobs cannot be shown")
     server.restart()
-    server.wait_ready()
     page.run(f"{again}; null")
     page.wait("document.querySelector('.live')?.textContent === 'Live'")
     assert page.run(told) is None

@@ -124,7 +124,6 @@ def test_a_job_is_shown_in_the_explorer_with_its_measured_times(page, shared_ser
 
 def test_the_page_reconnects_to_a_restarted_service(page, start_server):
     server = start_server()
-    server.wait_ready()
     show(page, f"{server.url}/#view=jobs")
     live = "document.querySelector('.live')"
     server.stop()
@@ -132,6 +131,5 @@ def test_the_page_reconnects_to_a_restarted_service(page, start_server):
     notice = "document.getElementById('notice')"
     page.wait(f"{notice}.textContent === 'The service does not answer. Retrying…'")
     server.restart()
-    server.wait_ready()
     job_id = server.post_job(np.ones((5, 5)), np.ones((5, 5)))
     page.wait(f"{live}.textContent === 'Live' && {CARD.format(job_id)}")

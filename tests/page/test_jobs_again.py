@@ -73,7 +73,6 @@ def test_a_tab_that_is_shown_again_has_every_job_as_it_is(page, server, slow, sm
 
 def test_a_job_that_the_service_no_longer_has_is_taken_off(page, start_server):
     server = start_server()
-    server.wait_ready()
     matrix = server.upload(make_matrix(2000, 2000, "int64", seed=1))
     job = server.post_job(matrix, matrix)
     show(page, f"{server.url}/#view=jobs")
@@ -81,7 +80,6 @@ def test_a_job_that_the_service_no_longer_has_is_taken_off(page, start_server):
     server.kill()
     shutil.rmtree(server.data_dir)
     server.restart()
-    server.wait_ready()
     page.wait(f"{LIVE} && {CARD.format(job)} === null")
     assert page.run(NOTICE) == ""
     assert page.run(f"{SHOWN} === 0 && {OLDER}.hidden && !{EMPTY}.hidden")

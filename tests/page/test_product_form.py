@@ -68,7 +68,6 @@ def test_a_file_that_cannot_be_sent_leaves_none_of_the_other(page, server, tmp_p
 
 def test_a_service_that_starts_again_during_the_job_does_not_end_the_form(page, start_server):
     server = start_server()
-    server.wait_ready()
     show(page, f"{server.url}/#view=jobs")
     page.wait(LIVE)
     for name in "ab":

@@ -27,7 +27,6 @@ def test_without_a_gpu_nothing_stays_and_jobs_of_one_b_are_right(server):
 @pytest.mark.gpu
 def test_a_b_of_many_jobs_stays_until_its_matrix_is_deleted(start_server):
     server = start_server(devices="0", arena_bytes=2**30)
-    server.wait_ready()
     draw = np.random.default_rng(1)
     a, b = (draw.integers(-3, 4, shape).astype("float32") for shape in ((64, 4096), (4096, 4096)))
     a_id, b_id = server.upload(a), server.upload(b)

@@ -84,7 +84,6 @@ def test_a_trace_that_is_none_is_not_taken_over(server, header):
 
 def test_a_request_that_a_stop_cuts_is_a_line_of_the_log(start_server):
     server = start_server(drain_seconds=0, last_answers_seconds=1)
-    server.wait_ready()
     name = server.upload(np.ones((3000, 3000)))
     with server.connect() as stalled:
         ask = f"GET /v1/matrices/{name}/data HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

@@ -13,8 +13,6 @@ from wavetrim.service.cursor import decode_mark
 def test_the_engines_environment_holds_no_key_and_no_password(start_server):
     secret = "postgres-password-of-this-test"
     server = start_server(api_key=OWN_KEY, prefix=("env", f"PGPASSWORD={secret}"))
-    server.client.headers["Authorization"] = f"Bearer {OWN_KEY}"
-    server.wait_ready()
     environment = Path(f"/proc/{server.find_engine()}/environ").read_bytes()
     assert b"PATH=" in environment
     for word in (OWN_KEY.encode(), secret.encode(), b"WAVETRIM_"):

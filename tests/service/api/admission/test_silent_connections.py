@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.certificates import make_certificate
+from tests.certificates import make_tls_settings
 from tests.faults.limits import FEW_DESCRIPTORS
 from tests.limit import allow
 from tests.server import RunningServer
@@ -54,8 +54,7 @@ def test_silent_connections_do_not_lock_others_out_at_64_descriptors(tmp_path):
 
 @pytest.mark.slow
 def test_connections_that_never_shake_hands_do_not_lock_others_out_either(tmp_path):
-    certificate, key = make_certificate(tmp_path)
-    settings = {"prefix": FEW_DESCRIPTORS, "tls_certificate": certificate, "tls_key": key}
+    settings = {"prefix": FEW_DESCRIPTORS, **make_tls_settings(tmp_path)}
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(RunningServer(tmp_path / "data", **settings))
         began = time.monotonic()
@@ -66,7 +65,7 @@ def test_connections_that_never_shake_hands_do_not_lock_others_out_either(tmp_pa
         job = server.client.post("/v1/jobs", json={"a": matrix, "b": matrix}).json()["id"]
         done = server.wait_job(job)
         assert done["state"] == "succeeded", done
-        trusted = ssl.create_default_context(cafile=certificate)
+        trusted = ssl.create_default_context(cafile=settings["tls_certificate"])
         while ask_health(server, trusted) != 200:
             server.client.get("/healthz/live")
             time.sleep(0.1)

@@ -96,7 +96,6 @@ def test_head_counts_as_a_request_of_its_route(server):
 @pytest.mark.gpu
 def test_metrics_show_what_the_driver_tells_of_each_gpu(start_server):
     server = start_server(devices="0")
-    server.wait_ready()
     wait_until(lambda: 'wavetrim_gpu_clock_mhz{gpu="0"}' in server.client.get("/metrics").text)
     used = server.read_metric('wavetrim_gpu_memory_used_bytes{gpu="0"}')
     (total,) = re.findall(
@@ -106,4 +105,3 @@ def test_metrics_show_what_the_driver_tells_of_each_gpu(start_server):
     assert 2**20 < used <= float(total)
     for name in ("clock_mhz", "memory_clock_mhz", "temperature_celsius", "power_watts"):
         assert 1 < server.read_metric(f'wavetrim_gpu_{name}{{gpu="0"}}') < 20_000
-    server.stop()

@@ -94,7 +94,6 @@ def test_a_matrix_in_memory_has_no_file_and_is_gone_with_a_restart(start_server)
     assert server.list_matrix_files() == set()
     data = f"/v1/matrices/{stored['id']}/data"
     assert np.array_equal(server.download(data), ARRAY)
-    server.wait_ready()
     square = np.ones((20, 20))
     a = server.client.post(path, content=encode_npy(square), headers=NPY).json()["id"]
     job = {"a": a, "b": a, "storage": "memory"}

@@ -426,7 +426,6 @@ def test_an_engine_that_is_killed_in_a_product_costs_no_lease(server, client):
 
 def test_the_end_of_the_service_ends_leases_and_removes_the_socket(start_server, tmp_path):
     server = start_server(unix_socket=tmp_path / "socket", arena_bytes=64 * MIB)
-    server.wait_ready()
     with open_http(tmp_path / "socket") as client, Lease(client, 4 * MIB) as lease:
         client.close()
         lease.memory[:] = 3

@@ -82,7 +82,6 @@ def test_without_an_arena_files_serve(without_arena):
 
 def test_what_the_arena_has_no_room_for_goes_through_files(start_server):
     server = start_server(arena_bytes=4 * 2**20)
-    server.wait_ready()
     a = make_array(1000, 1000, seed=1)
     np.testing.assert_array_equal(decode_npy(multiply(server, a, a).content), a @ a)
     arena = server.client.get("/v1/devices").json()["arena"]

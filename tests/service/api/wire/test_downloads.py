@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.certificates import make_certificate
+from tests.certificates import make_tls_settings
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, decode_npy, encode_npy
 from tests.service.api.wire.wire_server import make_head
@@ -28,9 +28,7 @@ ARENA, FILE = "268435456", "0"
 def server(request, tmp_path_factory):
     way, arena_bytes = request.param
     folder = tmp_path_factory.mktemp("downloads")
-    settings = {}
-    if way == "tls":
-        settings["tls_certificate"], settings["tls_key"] = make_certificate(folder)
+    settings = make_tls_settings(folder) if way == "tls" else {}
     with RunningServer(
         folder / "data", upload_idle_seconds=IDLE_SECONDS, arena_bytes=arena_bytes, **settings
     ) as running:

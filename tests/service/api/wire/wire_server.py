@@ -7,7 +7,7 @@ from http.client import HTTPResponse
 
 import numpy as np
 
-from tests.certificates import make_certificate
+from tests.certificates import make_tls_settings
 from tests.fuzz.answers import split_answers
 from tests.server import RunningServer, encode_npy
 
@@ -23,10 +23,8 @@ class WireServer(RunningServer):
     """A service on one kind of socket, with little patience and poisoned memory."""
 
     def __init__(self, folder, way):
-        settings = {}
-        if way == "tls":
-            settings["tls_certificate"], settings["tls_key"] = make_certificate(folder)
-        elif way == "unix":
+        settings = make_tls_settings(folder) if way == "tls" else {}
+        if way == "unix":
             settings["unix_socket"] = folder / "socket"
         super().__init__(
             folder / "data", arena_poison=True, head_seconds=PATIENCE_SECONDS,

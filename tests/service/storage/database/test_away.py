@@ -24,12 +24,6 @@ def is_ready(server):
     return server.client.get("/healthz/ready").status_code == 200
 
 
-def store_one(server):
-    """Wait until it computes, and store a matrix."""
-    server.wait_ready()
-    return server.upload(np.ones((3, 3)))
-
-
 def list_writes(server, matrix):
     """Calls that write to the database."""
     ask = server.client
@@ -68,7 +62,7 @@ def locked(path):
 
 def test_a_locked_database_is_told_and_readiness_knows_until_a_write_succeeds(start_server):
     server = start_server(busy_timeout_seconds=1)
-    matrix_id = store_one(server)
+    matrix_id = server.upload(np.ones((3, 3)))
     post_job, *_ = writes = list_writes(server, matrix_id)
     with locked(server.data_dir / "wavetrim.db"), ThreadPoolExecutor() as callers:
         for refused in [callers.submit(write) for write in writes]:
@@ -85,7 +79,7 @@ def test_a_locked_database_is_told_and_readiness_knows_until_a_write_succeeds(st
 
 def test_a_database_that_is_damaged_while_it_is_used_is_told_as_one_that_is_away(start_server):
     server = start_server()
-    matrix_id = store_one(server)
+    matrix_id = server.upload(np.ones((3, 3)))
     for _ in range(30):
         server.upload(np.ones((3, 3)))
     path = server.data_dir / "wavetrim.db"
@@ -116,7 +110,7 @@ def test_a_database_that_is_damaged_while_it_is_used_is_told_as_one_that_is_away
 def test_a_database_out_of_reach_is_told_and_comes_back(start_server):
     with running_postgres() as postgres:
         server = start_server(database_url=postgres.url)
-        matrix_id = store_one(server)
+        matrix_id = server.upload(np.ones((3, 3)))
         postgres.stop()
         try:
             for call in (*list_reads(server, matrix_id)[:3], *list_writes(server, matrix_id)):
@@ -136,7 +130,7 @@ def test_a_database_that_takes_no_writes_is_told_and_comes_back(start_server):
     """As a standby, or a server whose operator wants no more of them."""
     with running_postgres() as postgres, psycopg.connect(postgres.url, autocommit=True) as admin:
         server = start_server(database_url=postgres.url)
-        matrix_id = store_one(server)
+        matrix_id = server.upload(np.ones((3, 3)))
 
         def set_read_only(value):
             admin.execute(f"ALTER DATABASE postgres SET default_transaction_read_only = {value}")
@@ -167,7 +161,6 @@ def test_a_database_that_takes_no_writes_is_told_and_comes_back(start_server):
 def test_a_service_without_its_database_ends_when_it_is_told_to(start_server):
     with running_postgres() as postgres:
         server = start_server(drain_seconds=0, database_url=postgres.url)
-        server.wait_ready()
         slow = server.upload(make_matrix(1800, 1800, "int64", seed=1))
         job_id = server.post_job(slow, slow)
         wait_until(lambda: server.client.get(f"/v1/jobs/{job_id}").json()["progress"] > 0)
@@ -226,7 +219,6 @@ def test_a_damaged_database_is_refused_in_one_line(start_server, damage, told):
 
 def test_a_service_without_the_gpu_that_it_should_use_is_degraded_and_computes(start_server):
     server = start_server(devices="0")
-    server.wait_ready(120)
     ready = server.client.get("/healthz/ready").json()
     if server.client.get("/v1/devices").json()["devices"]:
         assert ready == {"status": "ready"}

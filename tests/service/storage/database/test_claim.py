@@ -38,7 +38,6 @@ def test_a_copy_of_the_folder_with_the_same_database_is_kept_out(start_server, m
     """The refusal names both sides."""
     url = make_url()
     server = start_server(database_url=url)
-    server.wait_ready()
     matrix_id = server.upload(np.ones((3, 3)))
     copy = shutil.copytree(server.data_dir, tmp_path / "copy")
     for command in (("serve", "--port", 0), ("adopt",)):
@@ -57,7 +56,6 @@ def test_a_copy_of_the_folder_with_the_same_database_is_kept_out(start_server, m
     job = server.wait_job(server.post_job(matrix_id, later))
     assert job["state"] == "succeeded"
     assert server.list_matrix_files() >= {f"{matrix_id}.npy", f"{later}.npy"}
-    server.stop()
 
 
 def find_holder(server, url):
@@ -77,13 +75,11 @@ def find_holder(server, url):
 
 def test_the_database_of_a_killed_service_is_free_at_once(start_server, make_url):
     server = start_server(database_url=make_url(), database_wait_seconds=2)
-    server.wait_ready()
     matrix_id = server.upload(np.ones((3, 3)))
     for _ in range(2):
         server.kill()
         server.restart()
     assert server.client.get(f"/v1/matrices/{matrix_id}").status_code == 200
-    server.stop()
 
 
 def test_a_service_waits_for_another_one_to_end(start_server, make_url):
@@ -93,7 +89,6 @@ def test_a_service_waits_for_another_one_to_end(start_server, make_url):
     second.wait_logged("it is waited for")
     first.stop()
     second.wait_ready()
-    second.stop()
 
 
 def test_databases_and_schemas_of_one_server_are_claimed_apart(postgres):
@@ -181,7 +176,6 @@ def test_two_services_on_a_restarted_server(start_server):
     """Each call of the late one is refused until its next start, and it says why."""
     with running_postgres() as postgres:
         late = start_server(database_url=postgres.url)
-        late.wait_ready()
         matrix_id = late.upload(np.ones((3, 3)))
         postgres.stop()
         postgres.start()

@@ -57,7 +57,6 @@ def restart_after(server, change):
     with closing(sqlite3.connect(server.data_dir / "wavetrim.db")) as database, database:
         database.execute(change)
     server.restart()
-    server.wait_ready()
 
 
 def list_ids(server, kind="matrices"):
@@ -66,7 +65,6 @@ def list_ids(server, kind="matrices"):
 
 def test_what_nobody_has_used_for_long_enough_is_removed(start_server):
     server = start_server(matrix_ttl_seconds=DAY)
-    server.wait_ready()
     square = np.ones((4, 4), np.float32)
     unused, operand = server.upload(square), server.upload(square)
     result = server.wait_job(server.post_job(operand, operand))["result"]
@@ -84,7 +82,6 @@ def test_what_nobody_has_used_for_long_enough_is_removed(start_server):
 
 def test_the_oldest_finished_jobs_are_forgotten_when_there_are_too_many(start_server):
     server = start_server(max_finished_jobs=2)
-    server.wait_ready()
     matrix = server.upload(np.ones((4, 4), np.float32))
     jobs = [server.wait_job(server.post_job(matrix, matrix))["id"] for _ in range(4)]
     server.stop()
@@ -94,7 +91,6 @@ def test_the_oldest_finished_jobs_are_forgotten_when_there_are_too_many(start_se
 
 def test_the_service_removes_by_itself_what_is_too_old(start_server):
     server = start_server(matrix_ttl_seconds=2, job_ttl_seconds=2)
-    server.wait_ready()
     small = server.upload(np.ones((4, 4), np.float32))
     done = server.post_job(small, small)
     server.wait_job(done)

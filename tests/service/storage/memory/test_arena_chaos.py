@@ -14,7 +14,7 @@ from functools import partial
 
 import pytest
 
-from tests.certificates import make_certificate
+from tests.certificates import make_tls_settings
 from tests.fuzz.watched import WatchedService
 from tests.fuzz.wire import WireFuzzer
 from tests.fuzz.wire_cases import draw_heavy_case
@@ -38,8 +38,7 @@ def test_every_answer_is_right_whatever_others_do(tmp_path, way):
         "arena_idle_seconds": 0.2,  # memory is given back soon, and grown again
     }
     if way == "tls":
-        certificate, key = make_certificate(tmp_path)
-        settings |= {"tls_certificate": certificate, "tls_key": key}
+        settings |= make_tls_settings(tmp_path)
     seed = int(os.environ.get("WAVETRIM_CHAOS_SEED", secrets.randbelow(2**32)))
     print(f"WAVETRIM_CHAOS_SEED={seed}")
     with WatchedService(side=500, is_killed=True, **settings) as service:

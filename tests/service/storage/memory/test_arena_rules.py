@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.certificates import make_certificate
+from tests.certificates import make_tls_settings
 from tests.groups import memory_group
 from tests.limit import allow
 from tests.matrices import SLOW
@@ -43,13 +43,10 @@ def ask(server, request):
 
 def start_tls(start_server, folder, arena_bytes):
     """A service with TLS and small slabs, which gives memory back soon."""
-    certificate, key = make_certificate(folder)
-    server = start_server(
-        tls_certificate=certificate, tls_key=key, arena_bytes=arena_bytes,
+    return start_server(
+        **make_tls_settings(folder), arena_bytes=arena_bytes,
         arena_slab_bytes=2 * MIB, arena_idle_seconds=0.2, arena_poison=True,
     )  # fmt: skip
-    server.wait_ready()
-    return server
 
 
 def check_service(server):
@@ -78,7 +75,6 @@ def test_a_reader_who_stops_for_a_while_gets_no_other_bytes(start_server, tmp_pa
 
 def test_memory_is_not_used_again_before_a_dead_engine_is_reaped(start_server):
     server = start_server(arena_poison=True)
-    server.wait_ready()
     content = 2 * encode_npy(np.ones((2 * SLOW, 2 * SLOW), np.int64))
     engine = server.find_engine()
     with server.connect() as connection:
@@ -97,7 +93,6 @@ def test_memory_is_not_used_again_before_a_dead_engine_is_reaped(start_server):
 
 def test_an_engine_that_is_killed_in_mid_product_changes_no_answer(start_server):
     server = start_server(arena_bytes=128 * MIB, arena_poison=True)
-    server.wait_ready()
     request, answer = make_request(SLOW, SLOW, 3.0, SLOW, "int64")
     with ThreadPoolExecutor(1) as caller:
         found = caller.submit(ask, server, request)
@@ -109,7 +104,6 @@ def test_an_engine_that_is_killed_in_mid_product_changes_no_answer(start_server)
 
 def test_a_hole_punched_into_the_arena_does_not_end_the_service(start_server):
     server = start_server()
-    server.wait_ready()
     check_service(server)
     engine = server.find_engine()
     for path in Path(f"/proc/{server.process.pid}/fd").iterdir():
@@ -154,7 +148,6 @@ def test_a_refused_client_that_sends_on_slowly_sees_the_refusal_and_is_let_go(st
 @pytest.mark.serial  # a body that gets no place within 10 s is refused
 def test_hundreds_of_callers_each_with_one_matrix_sent_all_get_their_product(start_server):
     server = start_server(arena_bytes=32 * MIB, arena_poison=True)
-    server.wait_ready()
     request, answer = make_request(350, 350, 2.0, 350)  # 1 MiB a matrix
     half = len(request) // 2 + 1000
     with ExitStack() as stack:
@@ -190,15 +183,13 @@ def test_lost_tls_connections_keep_no_buffers(start_server, tmp_path):
 
 @pytest.mark.needs("memory-group")
 def test_a_service_in_a_full_control_group_uses_files_and_is_not_killed(start_server):
-    with memory_group(640 * MIB) as group:
-        server = start_server(prefix=group.prefix, arena_bytes=4096 * MIB, max_bodies=64)
-        try:
-            server.wait_ready()
-            expect_files_are_used(server)
-            assert group.count_kills() == 0
-            check_service(server)
-        finally:
-            server.stop()
+    with (
+        memory_group(640 * MIB) as group,
+        start_server(prefix=group.prefix, arena_bytes=4096 * MIB, max_bodies=64) as server,
+    ):
+        expect_files_are_used(server)
+        assert group.count_kills() == 0
+        check_service(server)
 
 
 def expect_files_are_used(server):
