@@ -195,11 +195,17 @@ class RunningServer:
         self.client = self._open_client()
         self.wait_ready()
 
-    def upload(self, array):
+    def upload(self, array, **query):
         """Store an array; returns the matrix's id."""
-        response = self.client.post("/v1/matrices", content=encode_npy(array), headers=NPY)
+        content = encode_npy(array)
+        response = self.client.post("/v1/matrices", content=content, headers=NPY, params=query)
         assert response.status_code == 201, response.text
         return response.json()["id"]
+
+    def multiply(self, *arrays, headers=None, **query):
+        """The answer to a product in one call."""
+        content, headers = b"".join(map(encode_npy, arrays)), {**NPY, **(headers or {})}
+        return self.client.post("/v1/matmul", content=content, headers=headers, params=query)
 
     def download(self, path):
         """Fetch an array from a path that sends .npy files."""
@@ -216,6 +222,12 @@ class RunningServer:
         response = self.client.post("/v1/jobs", json={**operands, **options})
         assert response.status_code == 202, response.text
         return response.json()["id"]
+
+    def run_job(self, a, b, **options):
+        """Post a job, as `post_job` does; returns it as it has succeeded."""
+        job = self.wait_job(self.post_job(a, b, **options))
+        assert job["state"] == "succeeded", job
+        return job
 
     def wait_job(self, job_id, seconds=60):
         """Wait until a job has ended; returns it as the service shows it."""

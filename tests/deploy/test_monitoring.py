@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.processes import running, wait_until
-from tests.server import NPY, ROOT, RunningServer, encode_npy, find_free_port
+from tests.server import ROOT, RunningServer, find_free_port
 from wavetrim.service.settings import Settings
 
 pytestmark = pytest.mark.needs("prometheus")
@@ -81,12 +81,11 @@ def list_queries():
 
 def use(server):
     """Use the service so that all of the dashboard has data."""
-    body = encode_npy(np.ones((600, 600)))  # products that take no time correct no prediction
+    large = np.ones((600, 600))  # products that take no time correct no prediction
     for _ in range(3):
-        assert server.client.post("/v1/matmul", content=2 * body, headers=NPY).status_code == 200
+        assert server.multiply(large, large).status_code == 200
     assert server.client.get("/v1/jobs/none").status_code == 404
-    stored = server.upload(np.ones((9, 9)))
-    assert server.wait_job(server.post_job(stored, stored))["state"] == "succeeded"
+    server.run_job(np.ones((9, 9)), np.ones((9, 9)))
     with server.connect() as connection:
         connection.sendall(b"no request\r\n\r\n")
         assert b" 400 " in connection.recv(100)

@@ -11,7 +11,6 @@ from tests.environment import clear_environment
 from tests.host_gpus import write_sitecustomize
 from tests.matrices import make_matrix
 from tests.page.explorer import AREAS, BY_COLUMNS, BY_ROWS, change, find_invalid, read_shown
-from tests.server import NPY, encode_npy
 from wavetrim.scheduler.execution.timings import SAMPLED_EVERY
 
 SPLIT = "m=16384&n=16384&k=128&dtype=float32&memory=pinned&device=H200&threads=64&gpus=2"
@@ -36,9 +35,8 @@ def read_devices(page):
 
 def run_often(server):
     """Let runs correct predictions."""
-    content = 2 * encode_npy(np.ones((9, 9), np.float32))
     for _ in range(3 * SAMPLED_EVERY):
-        assert server.client.post("/v1/matmul", content=content, headers=NPY).is_success
+        assert server.multiply(*[np.ones((9, 9), np.float32)] * 2).is_success
 
 
 @pytest.mark.parametrize(("device", "count"), [("here", 0), ("T4", 1), ("H200", 8), ("T4", 3)])

@@ -70,9 +70,7 @@ def test_pages_of_the_origins_in_the_settings_may_call(server, start_server):
     answer = client.get("/v1/jobs", headers=headers)
     assert (answer.status_code, answer.headers[allowed]) == (200, origin)
     assert "etag" in answer.headers["access-control-expose-headers"].lower()
-    product = client.post(
-        "/v1/matmul", content=2 * encode_npy(np.eye(3)), headers={**headers, **NPY}
-    )
+    product = open_server.multiply(np.eye(3), np.eye(3), headers=headers)
     assert (product.status_code, product.headers[allowed]) == (200, origin)
     assert client.get("/v1/jobs", headers={"Origin": origin}).headers[allowed] == origin
     assert allowed not in client.get("/v1/jobs", headers={**headers, "Origin": "https://x"}).headers

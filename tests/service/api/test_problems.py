@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.processes import wait_until
+from tests.refusals import expect_refusal
 from tests.server import NPY, encode_npy
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.service import errors
@@ -23,17 +24,6 @@ from wavetrim.service.storage import errors as storage_errors
 
 def read_problem(error):
     return json.loads(bytes(describe_error(error).body))
-
-
-def check_problem(response, status):
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == MEDIA_TYPE
-    document = response.json()
-    assert document["status"] == status
-    assert document["type"].startswith("urn:wavetrim:problem:")
-    assert document["title"]
-    assert document["detail"]
-    return document
 
 
 def list_errors(root):
@@ -50,11 +40,8 @@ def test_every_refusal_of_a_field_is_a_client_error_with_field_value_and_limit()
         if error_class.__init__ is errors.FieldProblem.__init__:
             document = read_problem(error_class("rows", 7, "at most 5"))
             assert 400 <= document["status"] < 500 or error_class is storage_errors.StorageFull
-            assert (document["field"], document["value"], document["limit"]) == (
-                "rows",
-                7,
-                "at most 5",
-            )
+            told = document["field"], document["value"], document["limit"]
+            assert told == ("rows", 7, "at most 5")
             assert document["detail"] == "rows is 7; it must be at most 5"
 
 
@@ -104,7 +91,7 @@ def test_an_unexpected_error_tells_an_incident_and_nothing_else(caplog):
         raise RuntimeError("a secret of the inside")
 
     response = asyncio.run(call(app, "/break"))
-    problem = check_problem(response, 500)
+    problem = expect_refusal(response, 500)
     assert "secret" not in response.text
     assert "RuntimeError" not in response.text
     assert problem["incident"] in caplog.text
@@ -145,45 +132,41 @@ async def call(app, path):
 
 
 def test_unknown_paths_and_methods_are_problems(shared_server):
-    problem = check_problem(shared_server.client.get("/v2/matrices"), 404)
+    problem = expect_refusal(shared_server.client.get("/v2/matrices"), 404)
     assert "/v2/matrices" in problem["detail"]
     response = shared_server.client.patch("/v1/jobs")
-    check_problem(response, 405)
+    expect_refusal(response, 405)
     assert response.headers["allow"] == "DELETE, GET, HEAD, POST"
 
 
 def test_a_wrong_method_is_refused_before_its_body(shared_server):
     digest = {"Content-Digest": "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:"}
     for path in ("/v1/matrices", "/v2/models/matmul/infer"):
-        check_problem(shared_server.client.patch(path, content=b"{}", headers=digest), 405)
+        expect_refusal(shared_server.client.patch(path, content=b"{}", headers=digest), 405)
 
 
 def test_schema_errors_name_field_value_and_limit(shared_server):
-    problem = check_problem(shared_server.client.get("/v1/plan?m=0&n=4"), 422)
-    assert (problem["field"], problem["value"]) == ("m", "0")
-    assert "greater than or equal to 1" in problem["limit"]
+    refused = shared_server.client.get("/v1/plan?m=0&n=4")
+    problem = expect_refusal(refused, 422, "m", value="0", limit="greater than or equal to 1")
     assert [broken["field"] for broken in problem["errors"]] == ["m", "k"]
 
 
 @pytest.mark.parametrize(
     ("content", "headers", "status", "members"),
     [
-        (b'{"a": "x", "alpha": 2, "b": "x", "alpha": 3}', {}, 422, ("alpha", "3", "given once")),
         (b"{}", {"Content-Encoding": "gzip"}, 415, ("Content-Encoding", "gzip", "what its body")),
         (gzip.compress(b" " * MOST_LIST_BYTES + b"{}"), {"Content-Encoding": "gzip"}, 413,
          ("body", f"more than {MOST_LIST_BYTES} bytes", "at most")),
         (b"{}", {"Content-Encoding": "br"}, 415, ("Content-Encoding", "br", "identity")),
     ],
-    ids=["a name twice", "gzip", "a bomb", "br"],
+    ids=["gzip", "a bomb", "br"],
 )  # fmt: skip
 def test_json_that_would_be_misread_is_refused(shared_server, content, headers, status, members):
     response = shared_server.client.post(
         "/v1/jobs", content=content, headers={"Content-Type": "application/json", **headers}
     )
-    problem = check_problem(response, status)
     field, value, limit = members
-    assert (problem["field"], problem["value"]) == (field, value)
-    assert problem["limit"].startswith(limit)
+    expect_refusal(response, status, field, value=value, limit=limit)
 
 
 def test_request_ids_come_back_and_are_made_where_they_are_missing_or_odd(shared_server):

@@ -17,10 +17,9 @@ def test_without_a_gpu_nothing_stays_and_jobs_of_one_b_are_right(server):
     a, b = (draw.integers(-3, 4, shape).astype("float32") for shape in ((8, 300), (300, 200)))
     ids = [server.upload(one) for one in (a, b)]
     for _ in range(3):
-        job = server.client.post("/v1/jobs", json={"a": ids[0], "b": ids[1]}).json()
-        done = server.wait_job(job["id"])
+        done = server.run_job(*ids)
         assert done["plan"]["resident"] is False
-        assert np.array_equal(server.download(f"/v1/jobs/{job['id']}/result"), a @ b)
+        assert np.array_equal(server.download(f"/v1/jobs/{done['id']}/result"), a @ b)
     assert find_residents(server) == []
 
 
@@ -33,10 +32,8 @@ def test_a_b_of_many_jobs_stays_until_its_matrix_is_deleted(start_server):
     wait_until(lambda: server.read_arena("locked_bytes") > 0, seconds=60)
 
     def multiply():
-        job = server.client.post("/v1/jobs", json={"a": a_id, "b": b_id, "f": 0}).json()
-        done = server.wait_job(job["id"])
-        assert done["state"] == "succeeded", done
-        assert np.array_equal(server.download(f"/v1/jobs/{job['id']}/result"), a @ b)
+        done = server.run_job(a_id, b_id, f=0)
+        assert np.array_equal(server.download(f"/v1/jobs/{done['id']}/result"), a @ b)
         return done
 
     plans = [multiply()["plan"] for _ in range(6)]

@@ -10,7 +10,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy
+from tests.server import RunningServer
 from wavetrim.service.app import create_app
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.settings import Settings
@@ -85,8 +85,7 @@ def seconds(span):
 
 
 def test_a_product_is_a_span_with_its_queue_and_its_phases(server, collector):
-    body = encode_npy(np.ones((300, 300)))
-    answer = server.client.post("/v1/matmul", content=2 * body, headers={**NPY, **HEADERS})
+    answer = server.multiply(*[np.ones((300, 300))] * 2, headers=HEADERS)
     assert answer.status_code == 200
     spans = collector.find(TRACE, 3)
     whole = spans.pop("POST /v1/matmul")
@@ -123,9 +122,8 @@ def test_a_job_is_a_part_of_the_trace_of_its_request(server, collector):
 def test_copies_and_kernels_of_a_gpu_are_spans_too(collector, tmp_path):
     settings = {"traces": "otlp", "devices": "0", "variables": collector.variables}
     with RunningServer(tmp_path / "data", **settings) as server:
-        body = encode_npy(np.ones((1024, 1024), np.float32))
-        headers = {**NPY, "traceparent": f"00-{'3' * 32}-{PARENT}-01"}
-        answer = server.client.post("/v1/matmul?f=0", content=2 * body, headers=headers)
+        headers = {"traceparent": f"00-{'3' * 32}-{PARENT}-01"}
+        answer = server.multiply(*[np.ones((1024, 1024), np.float32)] * 2, headers=headers, f=0)
         assert answer.status_code == 200
         spans = collector.find("3" * 32, 4)
     assert spans.keys() == {"POST /v1/matmul", "queue", "copy", "kernel"}

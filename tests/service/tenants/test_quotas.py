@@ -8,6 +8,7 @@ import pytest
 
 from tests.leases import Lease
 from tests.processes import wait_until
+from tests.refusals import expect_refusal
 from tests.server import NPY, encode_npy
 from tests.service.api.wire.wire_server import make_head
 from tests.service.tenants.tenants import finish_job, manage_keys, open_caller, post_job, store
@@ -48,9 +49,9 @@ def test_uploads_at_once_store_what_the_quota_has_room_for_and_no_more(make_call
     ada = make_caller("ada", "--max-stored-bytes", 5 * FILE_BYTES + 100)
     answers = ask_at_once(12, lambda: upload(ada))
     assert Counter(one.status_code for one in answers) == {201: 5, 507: 7}
-    problem = upload(ada).json()  # among others at once, those that are not stored yet count, too
-    assert (problem["field"], problem["value"]) == ("stored bytes", 6 * FILE_BYTES)
-    assert str(5 * FILE_BYTES + 100) in problem["limit"]
+    # Among others at once, those that are not stored yet count, too.
+    limit = str(5 * FILE_BYTES + 100)
+    expect_refusal(upload(ada), 507, "stored bytes", value=6 * FILE_BYTES, limit=limit)
     quota = {"used": 5 * FILE_BYTES, "limit": 5 * FILE_BYTES + 100}
     assert show_me(ada)["stored_bytes"] == quota
     assert show_me(ada)["bytes_in_flight"] == {"used": 0, "limit": None}
@@ -83,8 +84,7 @@ def test_jobs_posted_at_once_queue_as_many_as_the_quota_says(make_caller, server
         assert set(statuses) == {202, 429}
         assert 3 <= statuses[202] <= 4, "one may have begun"
         problem = next(one for one in posted if one.status_code == 429)
-        assert problem.json()["field"] == "queued jobs"
-        assert "at most 3" in problem.json()["limit"]
+        expect_refusal(problem, 429, "queued jobs", limit="at most 3")
         assert int(problem.headers["Retry-After"]) >= 1
         assert post_job(other, ahead, ahead).status_code == 202
         assert show_me(eve)["queued_jobs"]["limit"] == 3
@@ -103,9 +103,7 @@ def test_what_requests_hold_is_counted_until_they_end(make_caller, server):
         key = f"Authorization: {zoe.headers['Authorization']}"
         stalled.sendall(make_head("/v1/matrices", len(square), key) + square[:70_000])
         wait_until(lambda: show_me(zoe)["bytes_in_flight"]["used"] >= len(square))
-        refused = product()
-        assert (refused.status_code, refused.json()["field"]) == (429, "bytes in flight")
-        assert "at most 4194304" in refused.json()["limit"]
+        expect_refusal(product(), 429, "bytes in flight", limit="at most 4194304")
         assert zoe.post("/v1/matmul", content=2 * square[:0], headers=NPY).status_code == 400
     wait_until(lambda: show_me(zoe)["bytes_in_flight"]["used"] == 0)
     large = encode_npy(np.ones((500, 400)))  # 1.5 MiB: with the product 4.9 MiB
@@ -114,8 +112,7 @@ def test_what_requests_hold_is_counted_until_they_end(make_caller, server):
         zoe.post("/v1/leases", json={"bytes": 5 * MIB}),
         upload(zoe, 800),
     ):
-        problem = refused.json()
-        assert (refused.status_code, problem["field"]) == (413, "bytes of the request")
+        problem = expect_refusal(refused, 413, "bytes of the request")
         assert "Retry-After" not in refused.headers
         assert 4 * MIB < problem["value"] < 7 * MIB
     assert show_me(zoe)["bytes_in_flight"]["used"] == 0

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from tests.refusals import expect_refusal
 from tests.server import make_server_fixture
 from wavetrim.service.app import create_app
 from wavetrim.service.settings import Settings
@@ -78,9 +79,7 @@ def test_health_metrics_and_the_description_are_open(locked, path):
     ],
 )
 def test_without_a_key_foreign_names_are_refused(shared_server, host, path):
-    response = shared_server.client.get(path, headers={"Host": host})
-    assert response.status_code == 403
-    assert response.json()["field"] == "Host"
+    expect_refusal(shared_server.client.get(path, headers={"Host": host}), 403, "Host")
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "LOCALHOST:80", "[::1]:9"])

@@ -79,12 +79,10 @@ def test_whoever_takes_all_descriptors_that_there_are_leaves_enough_for_the_serv
             take_all(server, stack)
             time.sleep(1)
             # A caller that was connected before computes and stores; the engine and database work.
-            content = encode_npy(MATRIX)
-            product = server.client.post("/v1/matmul", content=content * 2, headers=NPY)
+            product = server.multiply(MATRIX, MATRIX)
             np.testing.assert_allclose(decode_npy(product.content), MATRIX @ MATRIX)
             assert server.client.get("/v1/jobs").status_code == 200
-        job = server.post_job(MATRIX, MATRIX)
-        assert server.wait_job(job)["state"] == "succeeded"
+        server.run_job(MATRIX, MATRIX)
         lines = server.read_log().splitlines()
         assert not [line for line in lines if "Too many open files" in line or "Traceback" in line]
 

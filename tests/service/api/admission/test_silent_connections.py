@@ -30,11 +30,7 @@ def test_silent_connections_do_not_lock_others_out_at_64_descriptors(tmp_path):
                 for _ in range(40)
             ]
             # A caller that was connected before does not feel it; database and engine work.
-            matrix = server.upload(array)
-            body = {"a": matrix, "b": matrix}
-            job = server.client.post("/v1/jobs", json=body).json()["id"]
-            done = server.wait_job(job)
-            assert done["state"] == "succeeded", done
+            server.run_job(array, array)
             for way in ("tcp", "unix"):
                 with server.connect(way) as connection, HTTPResponse(connection) as response:
                     response.begin()
@@ -61,10 +57,7 @@ def test_connections_that_never_shake_hands_do_not_lock_others_out_either(tmp_pa
         address = ("127.0.0.1", server.port)
         silent = [stack.enter_context(socket.create_connection(address)) for _ in range(80)]
         # A caller that was connected before does not feel it.
-        matrix = server.upload(np.eye(300))
-        job = server.client.post("/v1/jobs", json={"a": matrix, "b": matrix}).json()["id"]
-        done = server.wait_job(job)
-        assert done["state"] == "succeeded", done
+        server.run_job(np.eye(300), np.eye(300))
         trusted = ssl.create_default_context(cafile=settings["tls_certificate"])
         while ask_health(server, trusted) != 200:
             server.client.get("/healthz/live")

@@ -5,7 +5,6 @@ import shutil
 import numpy as np
 
 from tests.processes import wait_until
-from tests.server import NPY, encode_npy
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import FORMAT_VERSION, find_profile, read_profile
 
@@ -37,10 +36,9 @@ def test_every_preset_is_listed_with_its_source_and_can_be_planned_for(shared_se
 
 def test_runs_correct_the_predictions_and_metrics_and_profile_tell(server):
     """They run in the engine's process, which tells the service."""
-    content = encode_npy(np.ones((700, 600))) + encode_npy(np.ones((600, 500)))
 
     def is_told():
-        server.client.post("/v1/matmul", content=content, headers=NPY).raise_for_status()
+        server.multiply(np.ones((700, 600)), np.ones((600, 500))).raise_for_status()
         metrics = server.client.get("/metrics").text
         return 'wavetrim_correction_runs{runs_like="CPU: arithmetic in float64"}' in metrics
 

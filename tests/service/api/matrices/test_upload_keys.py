@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from tests.refusals import expect_refusal
 from tests.server import NPY, encode_npy
 
 SMALL = np.arange(35, dtype=np.float32).reshape(5, 7)
@@ -47,10 +48,7 @@ def test_another_matrix_with_the_key_is_refused(shared_server):
     refused = [post(shared_server, other, "taken") for other in others]
     refused.append(post(shared_server, SMALL, "taken", storage="memory"))
     for response in refused:
-        assert response.status_code == 422, response.text
-        problem = response.json()
-        assert (problem["field"], problem["value"]) == ("Idempotency-Key", "taken")
-        assert first in problem["limit"]
+        expect_refusal(response, 422, "Idempotency-Key", value="taken", limit=first)
     assert shared_server.list_matrix_files() == files
 
 
@@ -70,8 +68,7 @@ def test_uploads_with_one_key_at_the_same_moment_store_one_matrix(shared_server,
 def test_keys_that_cannot_be_kept_are_refused(shared_server, key):
     headers = {b"Content-Type": b"application/x-npy", b"Idempotency-Key": key.encode()}
     response = shared_server.client.post("/v1/matrices", content=encode_npy(SMALL), headers=headers)
-    assert response.status_code == 422
-    assert response.json()["field"] == "Idempotency-Key"
+    expect_refusal(response, 422, "Idempotency-Key")
 
 
 def test_a_key_outlives_a_restart_and_its_repetition_needs_no_room(start_server):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.processes import wait_until
+from tests.refusals import expect_refusal
 from tests.server import NPY, decode_npy, encode_npy, make_server_fixture
 from tests.service.api.wire.wire_server import make_head, read_answer
 from wavetrim.service.storage.matrices.npy import DTYPES
@@ -41,16 +42,10 @@ def post(server, content, **headers):
     return server.client.post("/v1/matrices", content=content, headers={**NPY, **names})
 
 
-def check_refused(server, response, status):
-    """A problem, and nothing stored."""
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    check_nothing_pending(server)
-    return response.json()
-
-
-def check_nothing_pending(server):
+def check_refused(server, response, status, field=None, **members):
+    """Nothing is stored; returns the problem."""
     assert not [name for name in server.list_matrix_files() if name.endswith(".part")]
+    return expect_refusal(response, status, field, **members)
 
 
 @pytest.mark.parametrize("dtype", sorted(DTYPES.values()))
@@ -95,11 +90,9 @@ def test_a_matrix_in_memory_has_no_file_and_is_gone_with_a_restart(start_server)
     data = f"/v1/matrices/{stored['id']}/data"
     assert np.array_equal(server.download(data), ARRAY)
     square = np.ones((20, 20))
-    a = server.client.post(path, content=encode_npy(square), headers=NPY).json()["id"]
-    job = {"a": a, "b": a, "storage": "memory"}
-    job_id = server.client.post("/v1/jobs", json=job).json()["id"]
-    wait_until(lambda: server.client.get(f"/v1/jobs/{job_id}").json()["state"] == "succeeded")
-    assert np.array_equal(server.download(f"/v1/jobs/{job_id}/result"), square @ square)
+    a = server.upload(square, storage="memory")
+    job = server.run_job(a, a, storage="memory")
+    assert np.array_equal(server.download(f"/v1/jobs/{job['id']}/result"), square @ square)
     assert server.list_matrix_files() == set()
     server.stop()
     server.restart()
@@ -110,8 +103,7 @@ def test_without_an_arena_nothing_is_stored_in_memory(start_server):
     server = start_server(arena_bytes=0)
     path = "/v1/matrices?storage=memory"
     refused = server.client.post(path, content=encode_npy(ARRAY), headers=NPY)
-    assert refused.status_code == 507
-    assert refused.json()["limit"]
+    assert expect_refusal(refused, 507)["limit"]
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -120,8 +112,7 @@ def test_a_body_of_another_length_is_refused_with_both_lengths(shared_server, ch
     content = encode_npy(ARRAY)
     wrong = content[:-missing] if missing > 0 else content + b"more"
     sent = cut(wrong) if chunked else wrong
-    problem = check_refused(shared_server, post(shared_server, sent), 400)
-    assert problem["field"] == "body"
+    problem = check_refused(shared_server, post(shared_server, sent), 400, "body")
     assert str(len(wrong)) in problem["value"] or (chunked and missing < 0)
     if missing <= 140:
         assert str(len(content)) in problem["limit"]
@@ -147,17 +138,13 @@ def test_a_body_without_a_matrix_is_told_what_it_lacks(shared_server):
     ],
 )
 def test_other_arrays_are_refused(shared_server, array, status, field):
-    problem = check_refused(shared_server, post(shared_server, encode_npy(array)), status)
-    assert problem["field"] == field
-    assert problem["limit"]
+    check_refused(shared_server, post(shared_server, encode_npy(array)), status, field)
 
 
 def test_other_media_types_are_refused(shared_server):
     content = encode_npy(ARRAY)
     refused = post(shared_server, content, Content_Type="application/json")
-    problem = check_refused(shared_server, refused, 415)
-    assert problem["field"] == "Content-Type"
-    assert "application/x-npy" in problem["limit"]
+    check_refused(shared_server, refused, 415, "Content-Type", limit="application/x-npy")
     octets = post(shared_server, content, Content_Type="application/octet-stream; charset=binary")
     assert octets.status_code == 201
 
@@ -165,12 +152,9 @@ def test_other_media_types_are_refused(shared_server):
 def test_a_digest_that_differs_is_refused_with_both(shared_server):
     files = shared_server.list_matrix_files()
     content = encode_npy(ARRAY)
-    problem = check_refused(
-        shared_server, post(shared_server, content, Content_Digest=digest(b"")), 400
-    )
-    assert problem["field"] == "Content-Digest"
-    assert problem["value"] == digest(b"")
-    assert digest(content) in problem["limit"]
+    other = digest(b"")
+    refused = post(shared_server, content, Content_Digest=other)
+    check_refused(shared_server, refused, 400, "Content-Digest", value=other, limit=digest(content))
     assert shared_server.list_matrix_files() == files
 
 
@@ -179,11 +163,8 @@ def test_a_digest_that_differs_is_refused_with_both(shared_server):
     ["sha-256=1", "sha-256=:AAAA:", "sha-256=:====:", "=:AAAA:", f"{digest(b'')} x=:A=:"],
 )
 def test_a_digest_that_cannot_be_read_is_refused(shared_server, text):
-    problem = check_refused(
-        shared_server, post(shared_server, encode_npy(ARRAY), Content_Digest=text), 400
-    )
-    assert problem["field"] == "Content-Digest"
-    assert problem["value"] in text
+    refused = post(shared_server, encode_npy(ARRAY), Content_Digest=text)
+    assert check_refused(shared_server, refused, 400, "Content-Digest")["value"] in text
 
 
 def test_digests_by_other_algorithms_are_ignored(shared_server):
@@ -219,9 +200,9 @@ def test_a_body_over_the_limit_is_refused_before_it_is_sent(tight_server):
 def test_full_storage_refuses_until_a_matrix_is_removed(tight_server):
     server = tight_server
     first = server.upload(np.zeros((30, 30), np.float32))
-    problem = check_refused(server, post(server, encode_npy(np.zeros((30, 20), np.float32))), 507)
-    assert problem["value"] == 2528
-    assert "1272 bytes left of 5000" in problem["limit"]
+    refused = post(server, encode_npy(np.zeros((30, 20), np.float32)))
+    limit = "1272 bytes left of 5000"
+    check_refused(server, refused, 507, "matrix size", value=2528, limit=limit)
     assert server.client.delete(f"/v1/matrices/{first}").status_code == 204
     second = server.upload(np.zeros((30, 20), np.float32))
     assert server.client.delete(f"/v1/matrices/{second}").status_code == 204

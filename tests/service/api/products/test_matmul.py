@@ -9,19 +9,13 @@ import pytest
 
 from tests.matrices import assert_product
 from tests.processes import wait_until
+from tests.refusals import expect_refusal
 from tests.server import NPY, decode_npy, encode_npy, make_server_fixture
 from tests.service.api.wire.wire_server import make_head
 
 
 def make_array(rows, columns, dtype="float64", seed=0):
     return np.random.default_rng(seed).integers(-9, 9, (rows, columns)).astype(dtype)
-
-
-def multiply(server, *arrays, headers=None, **query):
-    content = b"".join(map(encode_npy, arrays))
-    return server.client.post(
-        "/v1/matmul", content=content, headers={**NPY, **(headers or {})}, params=query
-    )
 
 
 def check_nothing_left(server):
@@ -37,7 +31,7 @@ def check_nothing_left(server):
 @pytest.mark.parametrize("size", [20, 200])
 def test_the_result_has_the_type_that_is_asked_for(server, size):
     a, b = make_array(size, size, "float32", 1), make_array(size, size, "int16", 2)
-    product = decode_npy(multiply(server, a, b, dtype="float64").content)
+    product = decode_npy(server.multiply(a, b, dtype="float64").content)
     assert product.dtype == np.float64
     np.testing.assert_array_equal(product, a.astype(np.float64) @ b)
 
@@ -45,7 +39,7 @@ def test_the_result_has_the_type_that_is_asked_for(server, size):
 @pytest.mark.parametrize("size", [20, 200])
 def test_bfloat16_comes_and_goes_as_numpy_saves_it(server, size):
     a, b = make_array(size, size, "bfloat16", 1), make_array(size, size, "bfloat16", 2)
-    response = multiply(server, a, b, verify=True)
+    response = server.multiply(a, b, verify=True)
     product = decode_npy(response.content)
     assert product.dtype == np.dtype("V2"), "NumPy reads raw bytes"
     assert response.content == encode_npy(product.view("bfloat16"))
@@ -56,16 +50,16 @@ def test_bfloat16_comes_and_goes_as_numpy_saves_it(server, size):
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8"])
 def test_halves_become_what_is_asked_for(server, dtype, wanted):
     a, b = make_array(3, 2, dtype, 1), make_array(2, 4, dtype, 2)
-    product = decode_npy(multiply(server, a, b, dtype=wanted).content)
+    product = decode_npy(server.multiply(a, b, dtype=wanted).content)
     np.testing.assert_array_equal(product.view(wanted), (a.astype(float) @ b).astype(wanted))
 
 
 def test_a_missing_matrix_is_called_by_its_place(server):
     for size in (3, 300):
         a = make_array(size, size)
-        one = multiply(server, a).json()
+        one = server.multiply(a).json()
         assert "no second matrix, B" in one["limit"], one
-        two = multiply(server, a, a, beta=1).json()
+        two = server.multiply(a, a, beta=1).json()
         assert "no third matrix, C" in two["limit"], two
 
 
@@ -75,7 +69,7 @@ without_arena = make_server_fixture(arena_bytes=0)
 def test_without_an_arena_files_serve(without_arena):
     for size in (5, 300):
         a, b = make_array(size, size, seed=1), make_array(size, size, seed=2)
-        np.testing.assert_array_equal(decode_npy(multiply(without_arena, a, b).content), a @ b)
+        np.testing.assert_array_equal(decode_npy(without_arena.multiply(a, b).content), a @ b)
     wait_until(lambda: without_arena.list_matrix_files() == set())  # they go after the answer
     assert without_arena.client.get("/v1/devices").json()["arena"] is None
 
@@ -83,7 +77,7 @@ def test_without_an_arena_files_serve(without_arena):
 def test_what_the_arena_has_no_room_for_goes_through_files(start_server):
     server = start_server(arena_bytes=4 * 2**20)
     a = make_array(1000, 1000, seed=1)
-    np.testing.assert_array_equal(decode_npy(multiply(server, a, a).content), a @ a)
+    np.testing.assert_array_equal(decode_npy(server.multiply(a, a).content), a @ a)
     arena = server.client.get("/v1/devices").json()["arena"]
     assert arena["refusals"] > 0
     assert arena["used_bytes"] == 0
@@ -92,14 +86,14 @@ def test_what_the_arena_has_no_room_for_goes_through_files(start_server):
 
 def test_an_accuracy_can_be_asked_for(server):
     a = make_array(30, 30)
-    response = multiply(server, a, a, accuracy="strict")
+    response = server.multiply(a, a, accuracy="strict")
     assert response.status_code == 200
     assert "wavetrim-accuracy" not in response.headers, "no kernel has run"
 
 
 def test_server_timing_has_every_part_in_milliseconds(server):
     began = time.perf_counter()
-    response = multiply(server, make_array(300, 300), make_array(300, 300))
+    response = server.multiply(make_array(300, 300), make_array(300, 300))
     passed_milliseconds = (time.perf_counter() - began) * 1e3
     parts = dict(part.split(";dur=") for part in response.headers["server-timing"].split(", "))
     assert {"cpu", "total", "queue"} <= set(parts)
@@ -131,12 +125,7 @@ def test_server_timing_has_every_part_in_milliseconds(server):
     ],
 )
 def test_what_cannot_be_multiplied_is_refused_and_removed(server, a, b, query, status, field):
-    response = multiply(server, a, b, **query)
-    assert response.status_code == status, response.text
-    problem = response.json()
-    assert problem["limit"]
-    if field is not None:
-        assert problem["field"] == field
+    assert expect_refusal(server.multiply(a, b, **query), status, field)["limit"]
     check_nothing_left(server)
 
 
@@ -144,8 +133,7 @@ def test_bodies_of_the_wrong_length_are_refused_and_removed(server):
     a = encode_npy(make_array(3, 4))
     for content in (b"", a, a[:-1], a + a[:50], a + a[:-1], a + a + b"x"):
         response = server.client.post("/v1/matmul", content=content, headers=NPY)
-        assert response.status_code == 400, response.text
-        assert response.json()["field"] == "body"
+        expect_refusal(response, 400, "body")
     check_nothing_left(server)
 
 
@@ -153,8 +141,8 @@ def test_a_digest_covers_both_files(server):
     a, b = make_array(3, 4), make_array(4, 5)
     sha = hashlib.sha256(encode_npy(a) + encode_npy(b)).digest()
     good = {"Content-Digest": f"sha-256=:{base64.b64encode(sha).decode()}:"}
-    assert multiply(server, a, b, headers=good).status_code == 200
-    assert multiply(server, b.T, a.T, headers=good).status_code == 400
+    assert server.multiply(a, b, headers=good).status_code == 200
+    assert server.multiply(b.T, a.T, headers=good).status_code == 400
     check_nothing_left(server)
 
 

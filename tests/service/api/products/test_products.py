@@ -10,7 +10,7 @@ import pytest
 
 import wavetrim
 from tests.matrices import assert_product
-from tests.server import NPY, decode_npy, encode_npy, make_server_fixture
+from tests.server import decode_npy, make_server_fixture
 from tests.service.api.v2.test_infer import draw_stack, infer, make_client
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.api.v2.schemas import NAMES
@@ -19,16 +19,14 @@ server = make_server_fixture(arena_poison=True)
 
 
 def multiply_in_one_call(server, arrays, **asked):
-    content = b"".join(map(encode_npy, arrays))
-    answer = server.client.post("/v1/matmul", content=content, headers=NPY, params=asked)
+    answer = server.multiply(*arrays, **asked)
     assert answer.status_code == 200, answer.text
     return decode_npy(answer.content)
 
 
 def multiply_as_job(server, arrays, **asked):
     named = dict(zip("abc", map(server.upload, arrays), strict=False))
-    job = server.wait_job(server.post_job(**named, **asked))
-    assert job["state"] == "succeeded", job
+    job = server.run_job(**named, **asked)
     return server.download(f"/v1/jobs/{job['id']}/result")
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.refusals import expect_refusal
 from tests.server import NPY, RunningServer, decode_npy, encode_npy, make_server_fixture
 from tests.service.api.v2.test_infer import draw_stack as draw
 
@@ -15,35 +16,19 @@ server = make_server_fixture(arena_poison=True)
 without_arena = make_server_fixture(arena_bytes=2 * MIB)
 
 
-def multiply(server, *arrays, **query):
-    content = b"".join(map(encode_npy, arrays))
-    return server.client.post("/v1/matmul", content=content, headers=NPY, params=query)
-
-
-def store(server, array):
-    answer = server.client.post("/v1/matrices", content=encode_npy(array), headers=NPY)
-    assert answer.status_code == 201, answer.text
-    return answer.json()
-
-
-def run_job(server, *arrays, **options):
+def run_job(server, a, b, **options):
     """A job's record and its result, fetched as a file."""
-    ids = [store(server, array)["id"] for array in arrays]
-    named = dict(zip("abc", ids, strict=False))
-    posted = server.client.post("/v1/jobs", json={**named, **options})
-    assert posted.status_code == 202, posted.text
-    job = server.wait_job(posted.json()["id"])
-    assert job["state"] == "succeeded", job
+    job = server.run_job(a, b, **options)
     return job, server.download(f"/v1/matrices/{job['result']}/data")
 
 
 def test_a_given_f_is_that_of_each_product(server):
     a, b = draw((3, 4, 5), 1), draw((5, 6), 2)
-    answer = multiply(server, a, b, f=4)
+    answer = server.multiply(a, b, f=4)
     np.testing.assert_allclose(decode_npy(answer.content), a @ b, rtol=0, atol=1e-12)
     assert answer.headers["wavetrim-f"] == answer.headers["wavetrim-f-actual"] == "12"
-    assert multiply(server, a, b).headers["wavetrim-f"] == "12", "one product of all rows"
-    assert multiply(server, a, b, f=5).json()["field"] == "f"
+    assert server.multiply(a, b).headers["wavetrim-f"] == "12", "one product of all rows"
+    assert server.multiply(a, b, f=5).json()["field"] == "f"
 
 
 @pytest.mark.parametrize(
@@ -58,18 +43,13 @@ def test_a_given_f_is_that_of_each_product(server):
 )
 def test_what_does_not_fit_is_refused_with_field_value_and_limit(server, shapes, field, value):
     arrays = [np.zeros(shape) for shape in shapes]
-    refused = multiply(server, *arrays, beta=len(arrays) - 2)
-    assert refused.status_code == 422
-    problem = refused.json()
-    assert (problem["field"], problem["value"]) == (field, value)
-    assert problem["limit"]
+    expect_refusal(server.multiply(*arrays, beta=len(arrays) - 2), 422, field, value=value)
 
 
 def test_a_job_of_stored_stacks_makes_a_stack(server):
     a, b = draw((6, 40, 30), 1, "float32"), draw((6, 30, 20), 2, "float32")
-    record = store(server, a)
-    assert record["shape"] == [6, 40, 30]
-    assert record["bytes"] == len(encode_npy(a))
+    record = server.client.get(f"/v1/matrices/{server.upload(a)}").json()
+    assert (record["shape"], record["bytes"]) == ([6, 40, 30], len(encode_npy(a)))
     job, found = run_job(server, a, b, alpha=2, verify=True)
     assert (job["plan"]["stack"], job["plan"]["f"], job["timings"]["f_actual"]) == (6, 40, 240)
     assert job["verification"]["elements_checked"] == 6 * 40 * 20
@@ -77,7 +57,6 @@ def test_a_job_of_stored_stacks_makes_a_stack(server):
     path = f"/v1/matrices/{job['result']}/data"
     part = server.client.get(path, headers={"Range": "bytes=128-131"})
     assert part.content == encode_npy(found)[128:132]
-    assert store(server, found)["shape"] == [6, 40, 20]
     listed = server.client.get("/v1/matrices").json()["matrices"]
     assert [6, 40, 20] in [one["shape"] for one in listed]
 
@@ -91,7 +70,7 @@ def test_a_job_of_a_stack_with_one_b_is_one_product(server):
 
 
 def test_jobs_of_stacks_that_do_not_fit_are_refused(server):
-    a, b = (store(server, np.zeros(shape))["id"] for shape in ((4, 2, 3), (5, 3, 4)))
+    a, b = (server.upload(np.zeros(shape)) for shape in ((4, 2, 3), (5, 3, 4)))
     refused = server.client.post("/v1/jobs", json={"a": a, "b": b})
     assert refused.status_code == 422
     assert refused.json()["limit"] == "a stack of 4, as a is (4, 2, 3), or of one matrix"
@@ -110,23 +89,22 @@ def test_stacks_in_files_are_read_from_there(without_arena, order):
     sent = [np.asarray(one, order=order) for one in (a, b)]
     _, found = run_job(without_arena, *sent, verify=True)
     np.testing.assert_allclose(found, a @ b, rtol=0, atol=1e-10)
-    answer = multiply(without_arena, *sent)
+    answer = without_arena.multiply(*sent)
     np.testing.assert_allclose(decode_npy(answer.content), a @ b, rtol=0, atol=1e-10)
 
 
 def test_bytes_of_a_stack_count_against_limits(tmp_path):
     with RunningServer(tmp_path / "data", max_matrix_bytes=40_000) as server:
-        assert multiply(server, np.zeros((9, 10, 10)), np.zeros((10, 10))).status_code == 200
+        assert server.multiply(np.zeros((9, 10, 10)), np.zeros((10, 10))).status_code == 200
         for arrays in (
             [np.zeros((60, 10, 10)), np.zeros((10, 10))],
             [np.zeros((9, 100, 1)), np.zeros((9, 1, 100))],
         ):
-            refused = multiply(server, *arrays)
-            assert refused.status_code == 413, refused.text
-            assert "max_matrix_bytes" in refused.json()["limit"]
+            problem = expect_refusal(server.multiply(*arrays), 413)
+            assert "max_matrix_bytes" in problem["limit"]
         large = encode_npy(np.zeros((60, 10, 10)))
         assert server.client.post("/v1/matrices", content=large, headers=NPY).status_code == 413
         column, row = (server.upload(np.zeros((9, *shape))) for shape in ((100, 1), (1, 100)))
         refused = server.client.post("/v1/jobs", json={"a": column, "b": row})
-        assert (refused.status_code, refused.json()["field"]) == (413, "matrix size")
-        assert refused.json()["limit"] == "at most 40000 bytes (max_matrix_bytes)"
+        limit = "at most 40000 bytes (max_matrix_bytes)"
+        expect_refusal(refused, 413, "matrix size", limit=limit)

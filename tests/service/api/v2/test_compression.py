@@ -8,6 +8,7 @@ import zlib
 import pytest
 
 from tests.limit import allow
+from tests.refusals import expect_refusal
 
 INFER = "/v2/models/matmul/infer"
 GZIP = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
@@ -18,12 +19,6 @@ JSON = json.dumps({"inputs": [{"name": name, **ONE} for name in "AB"]}).encode()
 
 def post(server, content, **headers):
     return server.client.post(INFER, content=content, headers={**GZIP, **headers})
-
-
-def check_refusal(answer, status, field):
-    problem = answer.json()
-    assert (answer.status_code, problem["field"]) == (status, field), problem
-    return problem
 
 
 def compress_in_pieces(content, size):
@@ -61,13 +56,12 @@ def test_members_of_gzip_are_one_body(shared_server, size, sent_at_once):
 )
 def test_rubbish_after_a_member_is_refused(shared_server, rubbish, status, field, limit):
     for members in (gzip.compress(JSON), gzip.compress(JSON[:9]) + gzip.compress(JSON[9:])):
-        problem = check_refusal(post(shared_server, members + rubbish), status, field)
-        assert limit in problem["limit"]
+        expect_refusal(post(shared_server, members + rubbish), status, field, limit=limit)
 
 
 def test_members_together_are_not_larger_than_a_body_may_be(shared_server):
     member = gzip.compress(b" " * 2**20)
-    check_refusal(post(shared_server, member * 9), 413, "body")
+    expect_refusal(post(shared_server, member * 9), 413, "body")
 
 
 @pytest.mark.serial

@@ -33,8 +33,7 @@ def test_all_that_a_service_keeps_is_its_users_alone_whatever_the_umask(tmp_path
     try:
         running.wait_ready()
         matrix_id = running.upload(np.ones((600, 600)))
-        job = running.client.post("/v1/jobs", json={"a": matrix_id, "b": matrix_id}).json()
-        assert running.wait_job(job["id"])["state"] == "succeeded"
+        running.run_job(matrix_id, matrix_id)
         modes = list_modes(folder)
     finally:
         running.stop()

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.matrices import make_matrix
+from tests.refusals import expect_refusal
 from tests.server import NPY, encode_npy, make_server_fixture
 
 ARRAY = np.arange(35_000, dtype=np.float32).reshape(50, 700)
@@ -149,11 +150,9 @@ def store(server):
 
 
 def check_refused(answer, folder):
-    problem = answer.json()
-    assert answer.status_code == 503, problem
+    limit = "a folder whose files can be read and written"
+    problem = expect_refusal(answer, 503, "data_dir", value=str(folder), limit=limit)
     assert problem["type"].endswith("storage-failed")
-    assert (problem["field"], problem["value"]) == ("data_dir", str(folder))
-    assert "a folder whose files can be read and written" in problem["limit"]
     assert answer.headers["retry-after"] == "5"
 
 
@@ -168,11 +167,9 @@ def test_an_upload_is_refused_until_the_folder_is_back(request, name):
 
 
 def test_a_product_that_has_no_memory_but_files_is_refused(server):
-    content = encode_npy(WIDE) + encode_npy(OTHER)
     with folder_away(server):
-        answer = server.client.post("/v1/matmul", content=content, headers=NPY)
-        check_refused(answer, server.data_dir / "matrices")
-    assert server.client.post("/v1/matmul", content=content, headers=NPY).status_code == 200
+        check_refused(server.multiply(WIDE, OTHER), server.data_dir / "matrices")
+    assert server.multiply(WIDE, OTHER).status_code == 200
 
 
 def test_a_matrix_is_not_damaged_because_the_folder_was_away(server):

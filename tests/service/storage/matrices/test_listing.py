@@ -9,6 +9,7 @@ import pytest
 
 from tests.matrices import make_matrix
 from tests.processes import wait_until
+from tests.refusals import expect_refusal
 
 ARRAY = np.ones((3, 4), np.float32)
 DAY = 86_400
@@ -36,7 +37,7 @@ def test_matrices_are_listed_newest_first_page_by_page(server):
 @pytest.mark.parametrize("cursor", ["x", "YmVmb3JlOjE", "é", "MS4wL2EK"])
 def test_a_foreign_cursor_is_refused(server, cursor):
     refused = server.client.get("/v1/matrices", params={"cursor": cursor})
-    assert (refused.status_code, refused.json()["field"]) == (422, "cursor")
+    expect_refusal(refused, 422, "cursor")
 
 
 def test_a_matrix_names_the_unfinished_jobs_that_use_it(server):
