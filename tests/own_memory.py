@@ -48,12 +48,17 @@ def measure_own(pid):
     Shared memory and mapped files do not count (RssShmem, RssFile); private changes of mapped files
     are anonymous.
     """
-    return sum(map(_read_anonymous, list_family(pid)))
+    return sum(_read_status(one, "RssAnon") for one in list_family(pid))
 
 
-def _read_anonymous(pid):
+def measure_resident(pid):
+    """All bytes of a process that are in memory, shared ones among them."""
+    return _read_status(pid, "VmRSS")
+
+
+def _read_status(pid, name):
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("RssAnon:"):
+            if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024
     return 0

@@ -4,7 +4,9 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from sqlalchemy import insert
 
+from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 
@@ -12,6 +14,15 @@ def open_store(database, folder, **limits):
     """A store in a folder's `matrices`, with room for all, unless its limits say otherwise."""
     room = {"max_matrix_bytes": 2**40, "max_storage_bytes": 2**40, **limits}
     return MatrixStore(database, folder / "matrices", **room)
+
+
+def add_row(connection, matrix_id, size_bytes=129):
+    """Add the row of a matrix."""
+    added = insert(matrices).values(
+        id=matrix_id, rows=1, columns=1, dtype="int8", fortran_order=False,
+        offset_bytes=128, size_bytes=size_bytes, created_at=0.0,
+    )  # fmt: skip
+    connection.execute(added)
 
 
 def begin_draft(store, rows, columns, dtype="float32", *, owner=""):

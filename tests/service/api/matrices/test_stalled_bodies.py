@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.mounts import mounted_tmpfs
+from tests.own_memory import measure_resident
 from tests.processes import wait_until
 from tests.server import RunningServer, encode_npy
 from tests.service.api.wire.wire_server import make_head, read_answer
@@ -51,18 +52,12 @@ def count_disk_bytes(server):
     return taken
 
 
-def count_memory_bytes(server):
-    """All that the service's process has, matrices among it."""
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) * 1024
-
-
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("size", SIZES)
 def test_stalled_bodies_hold_a_step_each_and_keep_nobody_out(server, path, size):
     size_bytes = SIZES[size]
     wait_until(lambda: server.read_arena("extents") == 1)
-    memory_before = count_memory_bytes(server)
+    memory_before = measure_resident(server.process.pid)
     with contextlib.ExitStack() as stack:
         for count in (3, STALLED):
             begun = count if count == 3 else count - 3
@@ -71,7 +66,8 @@ def test_stalled_bodies_hold_a_step_each_and_keep_nobody_out(server, path, size)
             wait_until(lambda: server.read_arena("extents") == 1 + count)  # noqa: B023
             assert count_disk_bytes(server) == 0
             assert server.read_arena("used_bytes") <= 8 * MIB + count * (4 * MIB + 4096)
-            assert count_memory_bytes(server) - memory_before < (count + 2) * 4 * MIB + 48 * MIB
+            grown = measure_resident(server.process.pid) - memory_before
+            assert grown < (count + 2) * 4 * MIB + 48 * MIB
         other = np.arange(3 * MIB, dtype=np.float64).reshape(3, -1)
         matrix = server.upload(other)
         assert np.array_equal(server.download(f"/v1/matrices/{matrix}/data"), other)

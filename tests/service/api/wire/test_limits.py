@@ -5,12 +5,12 @@ import random
 import socket
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.limit import allow
+from tests.own_memory import measure_resident
 from tests.server import encode_npy
 from tests.service.api.wire.wire_server import (
     PATIENCE_SECONDS,
@@ -29,11 +29,6 @@ GET = make_head(LIVE, None, method="GET")
 def server(request, tmp_path_factory):
     with serve_wire(tmp_path_factory.mktemp("limits"), request.param) as running:
         yield running
-
-
-def read_resident_bytes(server):
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
 def fill_head(length):
@@ -87,7 +82,7 @@ def test_a_hundred_fields_are_taken_and_one_more_is_refused(server):
     ids=["fields", "value", "url", "trailers", "empty lines"],
 )
 def test_a_head_that_never_ends_is_cut_off_and_nothing_of_it_is_kept(server, begin, again):
-    before = read_resident_bytes(server)
+    before = measure_resident(server.process.pid)
     connection = server.connect()
     connection.sendall(begin)
     sending = threading.Thread(target=send_for_ever, args=(connection, again))
@@ -96,7 +91,7 @@ def test_a_head_that_never_ends_is_cut_off_and_nothing_of_it_is_kept(server, beg
     server.wait_live()
     sending.join()
     assert time.monotonic() - began < allow(30)
-    assert read_resident_bytes(server) - before < 48 * 2**20
+    assert measure_resident(server.process.pid) - before < 48 * 2**20
 
 
 def test_a_head_that_trickles_is_late_and_the_client_is_told(server):

@@ -2,7 +2,7 @@
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 
 import numpy as np
@@ -48,23 +48,18 @@ def check_unavailable(refused):
     assert "INSERT" not in refused.text
 
 
-@contextmanager
-def locked(path):
-    """Another program has the database's write lock."""
-    connection = sqlite3.connect(path, isolation_level=None)
+def locked(server):
+    """Another program has the database's write lock: nothing is stored or removed meanwhile."""
+    connection = sqlite3.connect(server.data_dir / "wavetrim.db", isolation_level=None)
     connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    finally:
-        connection.execute("ROLLBACK")
-        connection.close()
+    return closing(connection)
 
 
 def test_a_locked_database_is_told_and_readiness_knows_until_a_write_succeeds(start_server):
     server = start_server(busy_timeout_seconds=1)
     matrix_id = server.upload(np.ones((3, 3)))
     post_job, *_ = writes = list_writes(server, matrix_id)
-    with locked(server.data_dir / "wavetrim.db"), ThreadPoolExecutor() as callers:
+    with locked(server), ThreadPoolExecutor() as callers:
         for refused in [callers.submit(write) for write in writes]:
             check_unavailable(refused.result())
         # Reads do not wait.
@@ -85,9 +80,7 @@ def test_a_database_that_is_damaged_while_it_is_used_is_told_as_one_that_is_away
     path = server.data_dir / "wavetrim.db"
     with closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    with path.open("r+b") as file:  # all but the first page, which has the tables
-        file.seek(4096)
-        file.write(b"\xa5" * (path.stat().st_size - 4096))
+    overwrite_middle(path)
     # What is cached is read anew after another program's commit.
     with closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA user_version = 7")
@@ -189,6 +182,7 @@ def overwrite_start(path):
 
 
 def overwrite_middle(path):
+    """All but the first page, which has the tables."""
     size = path.stat().st_size
     with path.open("r+b") as file:
         file.seek(4096)

@@ -3,14 +3,14 @@
 import threading
 
 import pytest
-from sqlalchemy import insert, inspect, text
+from sqlalchemy import inspect, text
 from sqlalchemy.exc import OperationalError
 
 from tests.postgres import DATABASES
+from tests.service.drafts import add_row
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.shared_commits import SharedCommits
-from wavetrim.service.storage.database.tables import matrices
 
 
 @pytest.fixture(params=DATABASES)
@@ -18,15 +18,6 @@ def url(request, tmp_path):
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'new folder' / 'wavetrim.db'}"
     return str(request.getfixturevalue("postgres_url"))
-
-
-def add_matrix(database, matrix_id):
-    added = insert(matrices).values(
-        id=matrix_id, rows=1, columns=1, dtype="int8", fortran_order=False,
-        offset_bytes=128, size_bytes=129, created_at=0.0,
-    )  # fmt: skip
-    with database.begin() as connection:
-        connection.execute(added)
 
 
 def test_services_that_start_at_the_same_moment_create_the_tables_once(url):
@@ -48,13 +39,15 @@ def test_services_that_start_at_the_same_moment_create_the_tables_once(url):
 
 def test_no_file_is_made_in_the_place_of_one_that_was_moved_away(sqlite, tmp_path):
     path = tmp_path / "wavetrim.db"
-    add_matrix(sqlite, "kept")
+    with sqlite.begin() as connection:
+        add_row(connection, "kept")
     aside = path.rename(tmp_path / "aside.db")
     with reading(sqlite), pytest.raises(OperationalError, match="unable to open"), sqlite.begin():
         pass
     assert not path.exists()
     aside.rename(path)
-    add_matrix(sqlite, "after")
+    with sqlite.begin() as connection:
+        add_row(connection, "after")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from tests.server import RunningServer
 from wavetrim.service.cursor import encode_mark
 from wavetrim.service.jobs.job import JobState
 from wavetrim.service.storage.database.database import open_database
-from wavetrim.service.storage.database.tables import VERSION_TABLE
 from wavetrim.service.storage.folder.data_folder import pair
 
 pytestmark = pytest.mark.slow
@@ -33,14 +32,11 @@ PAGES = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The data folder of such a service, whose database an earlier version has made."""
+    """The data folder of such a service."""
     path = tmp_path_factory.mktemp("many") / "data"
     path.mkdir()
     database = open_database(f"sqlite:///{path / 'wavetrim.db'}")
     with database.begin() as connection:
-        for name in ("jobs_state", "jobs_end"):
-            connection.execute(text(f"DROP INDEX {name}"))
-        forget_version(connection)
         fill(connection, json.dumps(PLAN))
     pair(database, path)
     (path / "matrices").mkdir()
@@ -56,15 +52,6 @@ PLAN = {
     "predicted": {"gpu_seconds": 0.0, "cpu_seconds": 0.01, "total_seconds": 0.01},
     "speedup_over_gpu": None, "speedup_over_cpu": 1.0, "text": "x" * 200,
 }  # fmt: skip
-
-
-def forget_version(connection):
-    """Take away what versions with `schema_version` have added, so that it is added anew."""
-    connection.exec_driver_sql(f"DROP TABLE {VERSION_TABLE}")
-    for added in ("job_labels", "unsynced_files"):
-        connection.exec_driver_sql(f"DROP TABLE {added}")
-    for table, column in (("jobs", "trace"), ("jobs", "shape"), ("matrices", "stack")):
-        connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
 
 
 def fill(connection, plan):

@@ -6,15 +6,12 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
+from tests.service.drafts import add_row
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.shared_commits import CommitLost, SharedCommits
 
 INSERT = text(
     "INSERT INTO upload_keys (key, matrix, digest_sha256) VALUES (:key, :matrix, 'digest')"
-)
-MATRIX = text(
-    "INSERT INTO matrices (id, rows, columns, dtype, fortran_order, offset_bytes, size_bytes,"
-    " created_at) VALUES (:id, 1, 1, 'int8', false, 0, 0, 0)"
 )
 
 
@@ -34,7 +31,7 @@ def list_keys(database):
 @pytest.fixture
 def commits(database):
     with database.begin() as connection:
-        connection.execute(MATRIX, {"id": "m"})
+        add_row(connection, "m")
     return SharedCommits(database)
 
 

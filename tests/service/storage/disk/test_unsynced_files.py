@@ -5,12 +5,13 @@ import sqlite3
 from types import SimpleNamespace
 
 import numpy as np
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, select
 
 from tests.matrices import make_matrix
+from tests.service.drafts import add_row
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.shared_commits import SharedCommits
-from wavetrim.service.storage.database.tables import matrices, unsynced_files
+from wavetrim.service.storage.database.tables import unsynced_files
 from wavetrim.service.storage.disk.unsynced_files import UnsyncedFiles, add_contents
 
 CONTENT = bytes(range(250)) * 40
@@ -62,11 +63,7 @@ def test_after_a_failed_sync_files_are_written_anew_from_the_database(tmp_path, 
     files.start()
     assert files.takes(len(CONTENT))
     with database.begin() as connection:
-        row = {
-            "id": "some", "rows": 1, "columns": 1, "dtype": "float32", "fortran_order": False,
-            "offset_bytes": 0, "size_bytes": len(CONTENT), "created_at": 0.0,
-        }  # fmt: skip
-        connection.execute(insert(matrices), row)
+        add_row(connection, "some", size_bytes=len(CONTENT))
         add_contents(connection, [("some", memoryview(CONTENT))])
     files.note_added(len(CONTENT))
     (tmp_path / "some.npy").write_bytes(b"what the disk has made of it")

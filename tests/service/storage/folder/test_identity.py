@@ -8,7 +8,7 @@ from sqlalchemy import update
 
 from tests.command import run_command
 from tests.server import RunningServer, encode_npy
-from tests.service.drafts import keep_matrix, open_store
+from tests.service.drafts import add_row, keep_matrix, open_store
 from wavetrim.service.storage.database.database import open_database
 from wavetrim.service.storage.database.tables import identity, matrices
 from wavetrim.service.storage.errors import DataMismatch, MatrixDamaged
@@ -198,20 +198,14 @@ def test_a_running_service_keeps_its_folder_from_being_adopted(start_server):
     assert "no other running service" in refused.stderr
 
 
-def add_row(database, matrix_id):
-    row = {"id": matrix_id, "rows": 1, "columns": 1, "dtype": "int8", "fortran_order": False,
-           "offset_bytes": 128, "size_bytes": 129, "created_at": 0.0}  # fmt: skip
-    with database.begin() as connection:
-        connection.execute(matrices.insert().values(row))
-
-
 def test_a_folder_without_an_id_is_new_unless_its_database_has_matrices(database, tmp_path):
     with database.begin() as connection:  # a first start has broken off, or its folder is elsewhere
         connection.execute(identity.insert().values(id="0" * 32, created_at=0.0))
     pair(database, tmp_path)
     assert read_folder_id(tmp_path) == "0" * 32
     (tmp_path / "identity").unlink()
-    add_row(database, "known")
+    with database.begin() as connection:
+        add_row(connection, "known")
     with pytest.raises(DataMismatch):
         pair(database, tmp_path)
     assert adopt_files(database, tmp_path, tmp_path / "matrices").missing == ("known",)

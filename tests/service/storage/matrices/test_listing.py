@@ -7,7 +7,6 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from tests.matrices import make_matrix
 from tests.processes import wait_until
 from tests.refusals import expect_refusal
 
@@ -38,18 +37,6 @@ def test_matrices_are_listed_newest_first_page_by_page(server):
 def test_a_foreign_cursor_is_refused(server, cursor):
     refused = server.client.get("/v1/matrices", params={"cursor": cursor})
     expect_refusal(refused, 422, "cursor")
-
-
-def test_a_matrix_names_the_unfinished_jobs_that_use_it(server):
-    slow = server.upload(make_matrix(900, 900, "int64", seed=1))
-    other = server.upload(ARRAY)
-    posted = [
-        server.client.post("/v1/jobs", json={"a": slow, "b": slow}).json()["id"] for _ in range(2)
-    ]
-    listed = {entry["id"]: entry["used_by"] for entry in server.list_all("matrices", 200)}
-    assert (listed[slow], listed[other]) == (posted, [])
-    for job_id in posted:
-        server.client.delete(f"/v1/jobs/{job_id}")
 
 
 def restart_after(server, change):

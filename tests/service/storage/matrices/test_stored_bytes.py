@@ -1,21 +1,14 @@
 """What the matrices take of the disk is known at every moment, and is what the list says."""
 
 import random
-import sqlite3
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 
 import numpy as np
 
 from tests.server import NPY, encode_npy
+from tests.service.storage.database.test_away import locked
 
 STEPS = 80
-
-
-def locked(server):
-    """Another program has the database's write lock: nothing is stored or removed meanwhile."""
-    connection = sqlite3.connect(server.data_dir / "wavetrim.db", isolation_level=None)
-    connection.execute("BEGIN IMMEDIATE")
-    return closing(connection)
 
 
 def test_whatever_happens_the_bytes_are_those_of_the_list(start_server):
