@@ -27,8 +27,11 @@ def read_project():
     return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def read_seconds(text):
-    return float(text.removesuffix("s"))
+def read_dockerfile():
+    """The image's port, and its data folder."""
+    (port,) = re.findall(r"^EXPOSE (\d+)$", DOCKERFILE, re.MULTILINE)
+    (folder,) = re.findall(r"^VOLUME (\S+)$", DOCKERFILE, re.MULTILINE)
+    return port, folder
 
 
 def longest_stop_seconds():
@@ -57,8 +60,7 @@ def test_the_image_has_the_projects_version():
 
 
 def test_port_and_data_folder_are_the_same_everywhere():
-    (port,) = re.findall(r"^EXPOSE (\d+)$", DOCKERFILE, re.MULTILINE)
-    (folder,) = re.findall(r"^VOLUME (\S+)$", DOCKERFILE, re.MULTILINE)
+    port, folder = read_dockerfile()
     assert f"WAVETRIM_PORT={port}" in DOCKERFILE
     assert f"WAVETRIM_DATA_DIR={folder}" in DOCKERFILE
     for service in COMPOSE["services"].values():
@@ -76,9 +78,7 @@ def test_systemd_finds_no_fault_in_the_unit(tmp_path):
         (text, ""),
         (text.replace("[Install]", "Nice=high\n[Install]"), "high"),
     ):
-        unit.write_text(
-            written.replace(command, sys.executable)
-        )  # systemd asks whether it is there
+        unit.write_text(written.replace(command, sys.executable))  # it must be there
         done = run(["systemd-analyze", "verify", "--man=no", str(unit)])
         told = [line for line in done.stderr.splitlines() if unit.name in line]
         assert bool(told) == bool(faults)
@@ -96,7 +96,7 @@ def test_every_runner_waits_longer_than_a_stop():
     (unit_seconds,) = re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
     assert float(unit_seconds) > stop_seconds
     for service in [*COMPOSE["services"].values(), CLUSTER["services"]["wavetrim"]]:
-        assert read_seconds(service["stop_grace_period"]) > stop_seconds
+        assert float(service["stop_grace_period"].removesuffix("s")) > stop_seconds
 
 
 def test_no_deployment_contains_a_secret_or_a_registry():

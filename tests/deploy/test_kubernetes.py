@@ -14,7 +14,7 @@ import yaml
 from deploy.runner import USER, run
 from tests.command import run_command
 from tests.deploy.cut_crd import RAYCLUSTER
-from tests.deploy.test_deploy import longest_stop_seconds, read_project
+from tests.deploy.test_deploy import longest_stop_seconds, read_dockerfile, read_project
 from tests.environment import ROOT
 from wavetrim.service.settings import Settings
 
@@ -210,9 +210,7 @@ def test_secrets_come_from_kubernetes_secrets(overlay):
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_port_folder_and_image_are_those_of_the_dockerfile(overlay):
-    dockerfile = (ROOT / "Dockerfile").read_text()
-    (port,) = re.findall(r"^EXPOSE (\d+)$", dockerfile, re.MULTILINE)
-    (folder,) = re.findall(r"^VOLUME (\S+)$", dockerfile, re.MULTILINE)
+    port, folder = read_dockerfile()
     pod, container = find_service(overlay)
     assert [one["containerPort"] for one in container["ports"]] == [int(port)]
     mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
@@ -254,6 +252,5 @@ def test_the_command_accepts_the_arguments_of_the_pods(tmp_path):
         here = [one.replace("$(POD_IP)", "127.0.0.1") for one in line]
         done = run_command(*here, folder=tmp_path, HOME=str(tmp_path))
         assert done.returncode == 2
-        assert (
-            "RAY_AUTH_TOKEN" in done.stderr
-        )  # it looks for the token after it has parsed its arguments
+        # It looks for the token after it has parsed its arguments.
+        assert "RAY_AUTH_TOKEN" in done.stderr

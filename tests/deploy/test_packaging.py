@@ -41,9 +41,6 @@ def test_the_wheel_has_one_package_and_nothing_else(wheel_names):
     assert outside == {"wavetrim"}
     assert not [name for name in wheel_names if "__pycache__" in name]
     assert [name for name in wheel_names if name.endswith("licenses/LICENSE")]
-
-
-def test_the_wheel_says_that_it_is_typed(wheel_names):
     assert "wavetrim/py.typed" in wheel_names
 
 

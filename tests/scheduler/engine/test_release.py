@@ -10,6 +10,7 @@ import weakref
 import numpy as np
 import pytest
 
+from tests.processes import wait_until
 from tests.scheduler.profiles import find_executor_profile
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.transfer.pinned import pin_matrix
@@ -50,10 +51,7 @@ def test_the_cpu_keeps_no_matrix(open_pool, dtype):
 def wait_for_release(operands, kept):
     """Drop the operands; a thread that finds no block left may hold them for a moment."""
     operands.clear()
-    for _ in range(10**6):
-        if not any(one() is not None for one in kept):
-            return
-    pytest.fail("a matrix is kept")
+    wait_until(lambda: all(one() is None for one in kept))
 
 
 @pytest.mark.gpu

@@ -31,12 +31,12 @@ def open_caller(server, key, socket=None):
     return client
 
 
-def make_caller_fixture(name):
-    """A fixture: a client of the module's `server` with a key of this name."""
+def make_caller_fixture(name, *options):
+    """A fixture: a client of the module's `server` with a key of this name and these options."""
 
     @pytest.fixture(scope="module")
     def caller(server):
-        with closing(open_caller(server, manage_keys(server, "add", name))) as client:
+        with closing(open_caller(server, manage_keys(server, "add", name, *options))) as client:
             yield client
 
     return caller

@@ -14,7 +14,12 @@ from tests.leases import fetch_descriptor
 from tests.processes import wait_until
 from tests.server import NPY, RunningServer, decode_npy, encode_npy, make_server_fixture, open_http
 from tests.service.api.wire.wire_server import make_head
-from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller
+from tests.service.tenants.tenants import (
+    OWN_KEY,
+    make_caller_fixture,
+    manage_keys,
+    open_caller,
+)
 from wavetrim.service.api.wire.exchange import CONTINUE
 
 FEW = ("sh", "-c", 'ulimit -n 256; exec "$@"', "sh")
@@ -97,17 +102,8 @@ server = make_server_fixture(
 )
 
 
-@pytest.fixture(scope="module")
-def callers(server):
-    """Two callers with names; the first may store 64 MiB."""
-    keys = [
-        manage_keys(server, "add", "mallory", "--max-stored-bytes", "64MiB"),
-        manage_keys(server, "add", "alice"),
-    ]
-    mallory, alice = (open_caller(server, key) for key in keys)
-    yield mallory, alice
-    mallory.close()
-    alice.close()
+mallory = make_caller_fixture("mallory", "--max-stored-bytes", "64MiB")
+alice = make_caller_fixture("alice")
 
 
 def ask(server, client, path, *lines, method, count=None):
@@ -130,14 +126,13 @@ def find_refused(connections):
 
 
 @pytest.mark.parametrize("path", ["/v1/jobs/events", "/v1/jobs/JOB?wait_seconds=20"])
-def test_streams_and_waiting_calls_are_shared_among_callers(server, callers, path):
-    mallory, alice = callers
+def test_streams_and_waiting_calls_are_shared_among_callers(server, mallory, alice, path):
     waits = "JOB" in path
     share, field = (5, "calls that wait for jobs") if waits else (2, "streams of events")
     with contextlib.ExitStack() as stack:
         paths = [path, path]
         if waits:
-            paths = [path.replace("JOB", _post_waiting(server, one)) for one in callers]
+            paths = [path.replace("JOB", _post_waiting(one)) for one in (mallory, alice)]
         many = [
             stack.enter_context(ask(server, mallory, paths[0], method="GET"))
             for _ in range(share + 3)
@@ -150,7 +145,7 @@ def test_streams_and_waiting_calls_are_shared_among_callers(server, callers, pat
         assert find_refused([hers]) == []
 
 
-def _post_waiting(server, client):
+def _post_waiting(client):
     """A job that does not end soon: products of int64 are slow."""
     content = encode_npy(np.ones((1500, 1500), "int64"))
     matrix = client.post("/v1/matrices?storage=memory", content=content, headers=NPY).json()["id"]
@@ -166,10 +161,9 @@ def test_connections_are_shared_among_callers(tmp_path):
         contextlib.ExitStack() as stack,
     ):
         mallory, alice = (
-            open_caller(server, manage_keys(server, "add", name)) for name in ("mallory", "alice")
+            stack.enter_context(open_caller(server, manage_keys(server, "add", name)))
+            for name in ("mallory", "alice")
         )
-        stack.callback(mallory.close)
-        stack.callback(alice.close)
         many = []
         for _ in range(100):
             many.append(ask(server, mallory, "/v1/matmul", method="POST", count=len(content)))
@@ -182,9 +176,8 @@ def test_connections_are_shared_among_callers(tmp_path):
             assert fresh.post("/v1/matmul", content=2 * content, headers=NPY).status_code == 200
 
 
-def test_bodies_are_shared_among_callers(server, callers):
+def test_bodies_are_shared_among_callers(server, mallory, alice):
     """Who comes last is asked for its body before others of the one who came first."""
-    mallory, alice = callers
     with contextlib.ExitStack() as stack:
         taken, *waiting = (
             stack.enter_context(ask_to_send(server, mallory, "/v1/matrices")) for _ in range(4)
@@ -202,26 +195,25 @@ def ask_to_send(server, client, path):
     return ask(server, client, path, "Expect: 100-continue", method="POST", count=2**20)
 
 
-def test_a_deleted_matrix_counts_in_its_owners_quota_until_nobody_downloads_it(server, callers):
-    mallory, _ = callers
+def count_stored(client):
+    return client.get("/v1/me").json()["stored_bytes"]["used"]
+
+
+def test_a_deleted_matrix_counts_in_its_owners_quota_until_nobody_downloads_it(server, mallory):
     content = encode_npy(np.ones((1024, 1024)))
     for storage in ("memory", "disk"):
-        before = mallory.get("/v1/me").json()["stored_bytes"]["used"]
-        query = f"?storage={storage}"
-        stored = mallory.post(f"/v1/matrices{query}", content=content, headers=NPY).json()["id"]
+        before = count_stored(mallory)
+        path = f"/v1/matrices?storage={storage}"
+        stored = mallory.post(path, content=content, headers=NPY).json()["id"]
         with ask(server, mallory, f"/v1/matrices/{stored}/data", method="GET") as download:
             assert download.recv(4) == b"HTTP"
             assert mallory.delete(f"/v1/matrices/{stored}").status_code == 204
-            used = mallory.get("/v1/me").json()["stored_bytes"]["used"]
-            assert used >= before + 8 * MIB
-        wait_until(
-            lambda before=before: mallory.get("/v1/me").json()["stored_bytes"]["used"] == before
-        )
+            assert count_stored(mallory) >= before + 8 * MIB
+        wait_until(lambda before=before: count_stored(mallory) == before)
 
 
-def test_a_reader_slower_than_64_kib_a_second_is_cut(server, callers):
-    mallory, _ = callers
-    before = mallory.get("/v1/me").json()["stored_bytes"]["used"]
+def test_a_reader_slower_than_64_kib_a_second_is_cut(server, mallory):
+    before = count_stored(mallory)
     for count, is_cut in ((2000, True), (200_000, False)):  # 20 kB and 1 MB a second
         content = encode_npy(np.ones((1024, 2048)))
         stored = mallory.post("/v1/matrices", content=content, headers=NPY).json()["id"]
@@ -235,6 +227,6 @@ def test_a_reader_slower_than_64_kib_a_second_is_cut(server, callers):
                 for _ in range(10):
                     assert reader.recv(count)
                     time.sleep(0.1)
-                used = mallory.get("/v1/me").json()["stored_bytes"]["used"]
+                used = count_stored(mallory)
         assert (used == before) is is_cut
-        wait_until(lambda: mallory.get("/v1/me").json()["stored_bytes"]["used"] == before)
+        wait_until(lambda: count_stored(mallory) == before)

@@ -6,37 +6,34 @@ import contextlib
 import numpy as np
 import pytest
 import tritonclient.http.aio
-from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
+from tritonclient.http import InferInput, InferRequestedOutput
 from tritonclient.utils import InferenceServerException
 
+from tests.clients import KINDS, Awaited
 from tests.matrices import assert_product, make_matrix
 from tests.service.api.v2.test_infer import make_client, make_inputs
 
 MATRICES = make_matrix(40, 30, "float32", seed=0), make_matrix(30, 20, "float32", seed=1)
 
 
-class AwaitedClient:
-    """The asynchronous client, whose calls are awaited at once."""
-
-    def __init__(self, address):
-        self._loop = asyncio.new_event_loop()
-        self._client = self._loop.run_until_complete(self._open(address))
-
-    async def _open(self, address):
-        return tritonclient.http.aio.InferenceServerClient(address)
-
-    def __getattr__(self, name):
-        function = getattr(self._client, name)
-        return lambda *args, **named: self._loop.run_until_complete(function(*args, **named))
-
-    def close(self):
-        self._loop.run_until_complete(self._client.close())
-        self._loop.close()
+async def open_asynchronous(address):
+    return tritonclient.http.aio.InferenceServerClient(address)
 
 
-@pytest.fixture(params=[InferenceServerClient, AwaitedClient], ids=["blocking", "asyncio"])
-def client(request, shared_server):
-    opened = request.param(shared_server.url.removeprefix("http://"))
+@pytest.fixture
+def event_loop():
+    with contextlib.closing(asyncio.new_event_loop()) as loop:
+        yield loop
+
+
+@pytest.fixture(params=KINDS)
+def client(request, shared_server, event_loop):
+    """The blocking client, then the asynchronous one, whose calls are awaited at once."""
+    if request.param == "blocking":
+        opened = make_client(shared_server)
+    else:
+        opening = open_asynchronous(shared_server.url.removeprefix("http://"))
+        opened = Awaited(event_loop.run_until_complete(opening), event_loop)
     yield opened
     opened.close()
 
