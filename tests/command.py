@@ -70,6 +70,15 @@ def run_command(*arguments, folder, **variables):
     return subprocess.CompletedProcess(words, status, *written)
 
 
+def expect_refused(*arguments, folder, says="", status=ExitCode.REFUSED, **variables):
+    """Assert that a command ends with this status, and says this at last; returns all it says."""
+    ended = run_command(*arguments, folder=folder, **variables)
+    assert ended.returncode == status, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert says in ended.stderr.splitlines()[-1]
+    return ended.stderr
+
+
 class StartedCommand(ForkedProcess):
     """A running command, used like a `subprocess.Popen` of text with its output in pipes."""
 

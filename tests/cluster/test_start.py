@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import run_command, start_command
+from tests.command import expect_refused, start_command
 from wavetrim.scheduler.cluster.start import (
     LEAST_STORE_BYTES,
     NodeRefused,
@@ -54,19 +54,15 @@ def test_the_head_has_no_engine_and_no_dashboard():
     ],
 )
 def test_a_bad_option_is_refused_before_ray_is_started(tmp_path, name, text, limit):
-    done = run_command(
-        "node", "--head", folder=tmp_path, RAY_AUTH_TOKEN="x" * 32, **{f"WAVETRIM_{name}": text}
-    )
-    assert done.returncode == 2
-    assert f"WAVETRIM_{name}" in done.stderr
-    assert limit in done.stderr
+    variables = {"RAY_AUTH_TOKEN": "x" * 32, f"WAVETRIM_{name}": text}
+    told = expect_refused("node", "--head", folder=tmp_path, says=limit, **variables)
+    assert f"WAVETRIM_{name}" in told
 
 
 @pytest.mark.parametrize("command", [("node", "--head"), ("serve",)])
 def test_the_commands_say_that_the_token_is_missing(tmp_path, command):
-    done = run_command(*command, folder=tmp_path, HOME=str(tmp_path), WAVETRIM_RAY_ADDRESS="a:1")
-    assert done.returncode == 2
-    assert "RAY_AUTH_TOKEN" in done.stderr
+    variables = {"HOME": str(tmp_path), "WAVETRIM_RAY_ADDRESS": "a:1"}
+    expect_refused(*command, folder=tmp_path, says="RAY_AUTH_TOKEN", **variables)
 
 
 @pytest.mark.parametrize(
@@ -85,16 +81,14 @@ def test_the_commands_say_that_the_token_is_missing(tmp_path, command):
     ],
 )  # fmt: skip
 def test_what_ray_would_answer_with_a_traceback_is_told_in_a_line(tmp_path, options, words):
-    done = run_command("node", *options, folder=tmp_path, RAY_AUTH_TOKEN="x" * 32)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    variables = {"RAY_AUTH_TOKEN": "x" * 32}
+    told = expect_refused("node", *options, folder=tmp_path, says=words, **variables)
+    assert len(told.splitlines()) == 1
 
 
 def test_a_service_asks_for_an_address_with_a_port_that_exists(tmp_path):
-    done = run_command("serve", folder=tmp_path, WAVETRIM_RAY_ADDRESS="127.0.0.1:99999")
-    assert done.returncode == 2
-    assert "WAVETRIM_RAY_ADDRESS: it is '127.0.0.1:99999'; it must be HOST:PORT" in done.stderr
+    words = "WAVETRIM_RAY_ADDRESS: it is '127.0.0.1:99999'; it must be HOST:PORT"
+    expect_refused("serve", folder=tmp_path, says=words, WAVETRIM_RAY_ADDRESS="127.0.0.1:99999")
 
 
 def test_every_option_is_read(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ import yaml
 
 from tests.processes import running, wait_until
 from tests.server import ROOT, RunningServer, find_free_port
+from tests.service.api.wire.wire_server import exchange
 from wavetrim.service.settings import Settings
 
 pytestmark = pytest.mark.needs("prometheus")
@@ -86,9 +87,7 @@ def use(server):
         assert server.multiply(large, large).status_code == 200
     assert server.client.get("/v1/jobs/none").status_code == 404
     server.run_job(np.ones((9, 9)), np.ones((9, 9)))
-    with server.connect() as connection:
-        connection.sendall(b"no request\r\n\r\n")
-        assert b" 400 " in connection.recv(100)
+    assert exchange(server, b"no request\r\n\r\n")[0] == 400
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import run_command
+from tests.command import expect_refused
 from tests.limit import allow
 from tests.service.tenants.issuer import AUDIENCE, ISSUER, Issuer, serve
 from wavetrim.service.errors import IssuerAway, SettingRefused, Unauthorized
@@ -160,9 +160,7 @@ def test_keys_do_not_come_by_a_way_on_which_others_could_send_theirs(place):
 )
 def test_an_issuer_is_named_whole_or_not_at_all(tmp_path, missing, given):
     variables = {f"WAVETRIM_{name.upper()}": "https://issuer.example/" for name in given}
-    done = run_command("serve", "--port", "0", folder=tmp_path, **variables)
-    assert done.returncode == 2
-    assert missing in done.stderr
+    expect_refused("serve", "--port", "0", folder=tmp_path, says=missing, **variables)
 
 
 def test_a_proxy_cannot_answer_for_this_machine(monkeypatch):
@@ -188,9 +186,7 @@ def test_a_pipe_is_refused_and_a_link_to_a_file_is_not(tmp_path):
             JwksSource(str(place)).read()
     settings = {"ISSUER": ISSUER, "AUDIENCE": AUDIENCE, "JWKS": str(pipe)}
     variables = {f"WAVETRIM_JWT_{name}": value for name, value in settings.items()}
-    done = run_command("serve", "--port", "0", folder=tmp_path, **variables)
-    assert done.returncode == 2
-    assert "jwt_jwks" in done.stderr
+    expect_refused("serve", "--port", "0", folder=tmp_path, says="jwt_jwks", **variables)
 
 
 def test_the_log_has_no_query_of_the_url(caplog):

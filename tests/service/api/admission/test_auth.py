@@ -1,12 +1,12 @@
 """Who may call, and under which name."""
 
 import json
-from http.client import HTTPResponse
 
 import pytest
 
 from tests.refusals import expect_refusal
 from tests.server import make_server_fixture
+from tests.service.api.wire.wire_server import exchange
 
 KEY = "schlüssel-0123456789"
 OPEN_PATHS = (
@@ -91,11 +91,8 @@ def test_two_host_headers_are_refused_with_a_key_and_without(locked, shared_serv
 
 
 def ask_raw(server, head):
-    with server.connect() as connection:
-        connection.sendall(f"{head}\r\n\r\n".encode())
-        response = HTTPResponse(connection)
-        response.begin()
-        return response.status, json.loads(response.read())
+    status, body = exchange(server, f"{head}\r\n\r\n".encode())
+    return status, json.loads(body)
 
 
 def test_http_1_1_without_a_host_is_refused_with_a_key_and_without(locked, shared_server):

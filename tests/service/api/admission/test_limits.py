@@ -11,7 +11,7 @@ import pytest
 
 from tests.limit import allow
 from tests.server import RunningServer, encode_npy, make_server_fixture
-from tests.service.api.wire.wire_server import make_head, read_answer
+from tests.service.api.wire.wire_server import exchange, make_head, read_answer
 
 KEY = "a-key-of-these-tests"
 JSON = "application/json"
@@ -27,11 +27,10 @@ def test_the_key_is_asked_for_before_any_byte_of_a_body(locked, way):
     paths = {"/v1/matmul": JSON, "/v1/matrices": "application/x-npy"}
     paths |= dict.fromkeys(("/v1/jobs", "/v1/leases", "/v1/none"), JSON)
     for path, content_type in paths.items():
-        with locked.connect(way) as connection:
-            began = time.monotonic()
-            connection.sendall(make_head(path, 300, content_type=content_type))
-            assert read_answer(connection)[0] == 401, path
-            assert time.monotonic() - began < allow(5)
+        began = time.monotonic()
+        head = make_head(path, 300, content_type=content_type)
+        assert exchange(locked, head, way=way)[0] == 401, path
+        assert time.monotonic() - began < allow(5)
 
 
 def test_a_json_body_that_trickles_is_late_and_the_caller_is_told(locked):
@@ -60,9 +59,7 @@ def test_a_json_body_that_trickles_is_late_and_the_caller_is_told(locked):
 def test_refusals_before_the_application_are_all_counted_and_some_logged(locked):
     for head, expected in ((b"GET / HTTP/1.1\r\n" + b"X: 1\r\n" * 200, 431), (b"?\r\n\r\n", 400)):
         for _ in range(3):
-            with locked.connect() as connection:
-                connection.sendall(head)
-                assert read_answer(connection)[0] == expected
+            assert exchange(locked, head)[0] == expected
     for status in (431, 400):
         assert locked.read_metric(f'wavetrim_wire_refusals_total{{status="{status}"}}') == 3
     told = locked.read_log().count("refused before the application: ")

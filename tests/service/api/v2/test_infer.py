@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import socket
 import zlib
 
 import numpy as np
@@ -11,6 +10,7 @@ from tritonclient.http import InferenceServerClient, InferInput, InferRequestedO
 
 from tests.matrices import assert_product, make_matrix
 from tests.refusals import expect_refusal
+from tests.service.api.wire.wire_server import exchange
 from wavetrim.service.api.v2.schemas import NAMES
 
 INFER = "/v2/models/matmul/infer"
@@ -297,7 +297,5 @@ def test_a_body_of_another_length_is_refused_before_its_tensors_come(shared_serv
     head = BODY[: int(HEADERS["Inference-Header-Content-Length"])]
     lines = [f"POST {INFER} HTTP/1.1", "Host: localhost", f"Content-Length: {length}"]
     lines += [f"{name}: {value}" for name, value in HEADERS.items()]
-    with socket.create_connection(("127.0.0.1", shared_server.port)) as connection:
-        connection.sendall("\r\n".join([*lines, "", ""]).encode() + head)
-        connection.settimeout(60)
-        assert connection.recv(2**16).decode().startswith(f"HTTP/1.1 {status}")
+    request = "\r\n".join([*lines, "", ""]).encode() + head
+    assert exchange(shared_server, request)[0] == status

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.service.api.wire.wire_server import make_head, read_answer, serve_wire
+from tests.service.api.wire.wire_server import exchange, make_head, read_answer, serve_wire
 
 JSON = "application/json"
 CHUNKED = make_head("/v1/jobs", None, "Transfer-Encoding: chunked", content_type=JSON)
@@ -81,6 +81,4 @@ def test_white_space_around_a_value_is_no_part_of_it(server):
     length, coding = b"Content-Length: 1 \t", b"Content-Encoding:  identity "
     head = make_head("/v1/jobs", 1, content_type=JSON)
     head = head.replace(b"Content-Length: 1", length + b"\r\n" + coding)
-    with server.connect() as connection:
-        connection.sendall(head + b"1")
-        assert read_answer(connection)[0] == 422
+    assert exchange(server, head + b"1")[0] == 422

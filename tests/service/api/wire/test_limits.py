@@ -15,6 +15,7 @@ from tests.server import encode_npy
 from tests.service.api.wire.wire_server import (
     PATIENCE_SECONDS,
     WAYS,
+    exchange,
     make_echo,
     make_head,
     read_answer,
@@ -47,10 +48,8 @@ def send_for_ever(connection, content):
 
 def test_a_head_of_just_the_limit_is_taken_and_a_longer_one_refused(server):
     for length, expected in ((2**16, 200), (2**16 + 1, 431)):
-        with server.connect() as connection:
-            connection.sendall(fill_head(length))
-            status, problem = read_answer(connection)
-            assert status == expected
+        status, problem = exchange(server, fill_head(length))
+        assert status == expected
     assert b"65537 bytes" in problem
     assert b"at most 65536 bytes" in problem
 
@@ -128,10 +127,8 @@ def test_fields_after_a_chunked_body_are_no_headers(server):
 def test_many_small_chunks_are_no_head(server):
     body, answer = make_echo(random.Random(0).randbytes(60_000))
     chunks = b"".join(b"1\r\n%b\r\n" % body[i : i + 1] for i in range(len(body)))
-    with server.connect() as connection:
-        connection.sendall(make_head("/v1/matmul", None, "Transfer-Encoding: chunked"))
-        connection.sendall(chunks + b"0\r\n\r\n")
-        assert read_answer(connection) == (200, answer)
+    head = make_head("/v1/matmul", None, "Transfer-Encoding: chunked")
+    assert exchange(server, head + chunks + b"0\r\n\r\n") == (200, answer)
 
 
 def test_a_half_closed_client_is_answered_and_one_that_left_is_noticed(server):

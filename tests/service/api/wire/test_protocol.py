@@ -15,6 +15,7 @@ from tests.server import encode_npy
 from tests.service.api.wire.wire_server import (
     MIB,
     WAYS,
+    exchange,
     make_echo,
     make_head,
     read_answer,
@@ -111,10 +112,8 @@ def test_a_client_waits_for_100_continue_only_until_the_body_is_wanted(server):
         assert connection.recv(1000) == CONTINUE
         connection.sendall(body)
         assert read_answer(connection) == (200, answer)
-    with server.connect() as connection:
-        head = make_head(ECHO, len(body), "Expect: 100-continue", content_type="text/plain")
-        connection.sendall(head)
-        assert read_answer(connection)[0] == 415
+    head = make_head(ECHO, len(body), "Expect: 100-continue", content_type="text/plain")
+    assert exchange(server, head)[0] == 415
 
 
 def test_http_1_0_is_never_answered_with_100_continue_and_ends_with_its_answer(server):
@@ -180,9 +179,7 @@ def test_a_call_that_was_cancelled_writes_nothing_more(server):
         silent.sendall(head + file[: len(file) // 2])
         assert read_answer(silent)[0] == 408
         other = encode_npy(np.zeros((512, 256)))
-        with server.connect() as connection:
-            connection.sendall(head + other)
-            status, _ = read_answer(connection)
+        status, _ = exchange(server, head + other)
         with contextlib.suppress(OSError):
             silent.sendall(file[len(file) // 2 :])
         (stored,) = server.list_all("matrices")
@@ -200,9 +197,7 @@ def test_a_silent_client_is_told_so_and_a_slow_one_is_served(server):
             connection.sendall(body[begin : begin + 20_000])
             time.sleep(0.5)
         assert read_answer(connection) == (200, answer)
-    with server.connect() as connection:
-        connection.sendall(make_head(ECHO, len(body)) + body[:70_001])
-        status, problem = read_answer(connection)
+    status, problem = exchange(server, make_head(ECHO, len(body)) + body[:70_001])
     assert status == 408
     assert b"silent after 70001 bytes" in problem
 

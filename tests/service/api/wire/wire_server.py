@@ -85,6 +85,13 @@ def read_answer(connection, *, method="POST"):
         return response.status, response.read()
 
 
+def exchange(server, content, **way):
+    """Status and body of the answer to what is sent on a connection of its own."""
+    with server.connect(**way) as connection:
+        connection.sendall(content)
+        return read_answer(connection)
+
+
 def make_context():
     """A client's view of TLS that believes every certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from tests.changed_program import describe_constants
-from tests.command import run_command
+from tests.command import expect_refused
 from tests.postgres import DATABASES, running_postgres
 from tests.processes import wait_until
 from tests.server import NPY, encode_npy
@@ -41,17 +41,13 @@ def test_a_copy_of_the_folder_with_the_same_database_is_kept_out(start_server, m
     matrix_id = server.upload(np.ones((3, 3)))
     copy = shutil.copytree(server.data_dir, tmp_path / "copy")
     for command in (("serve", "--port", 0), ("adopt",)):
-        refused = run_command(
+        said = expect_refused(
             *command, "--data-dir", copy, folder=tmp_path,
+            status=ExitCode.FAILED, says="wavetrim: the database ",
             WAVETRIM_DATABASE_URL=url, **describe_constants(database_wait_seconds=0.1),
         )  # fmt: skip
-        assert refused.returncode == ExitCode.FAILED
-        assert "Traceback" not in refused.stderr
-        said = refused.stderr.splitlines()[-1]
-        host = os.uname().nodename
-        assert said.startswith("wavetrim: the database ")
         assert f"another running service uses it, {find_holder(server, url)}" in said
-        assert f"on {host} with the data folder {copy}" in said
+        assert f"on {os.uname().nodename} with the data folder {copy}" in said
     later = server.upload(np.ones((3, 3)))
     server.run_job(matrix_id, later)
     assert server.list_matrix_files() >= {f"{matrix_id}.npy", f"{later}.npy"}

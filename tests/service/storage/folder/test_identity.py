@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sqlalchemy import update
 
-from tests.command import run_command
+from tests.command import expect_refused, run_command
 from tests.server import RunningServer, encode_npy
 from tests.service.drafts import add_row, keep_matrix, open_store
 from wavetrim.service.storage.database.database import open_database
@@ -193,9 +193,8 @@ def test_a_restored_matrix_is_damaged_no_longer_if_its_checksum_says_so(
 
 def test_a_running_service_keeps_its_folder_from_being_adopted(start_server):
     running = start_server()
-    refused = run_command("adopt", "--data-dir", running.data_dir, folder=running.data_dir)
-    assert refused.returncode == 2
-    assert "no other running service" in refused.stderr
+    folder = running.data_dir
+    expect_refused("adopt", "--data-dir", folder, folder=folder, says="no other running service")
 
 
 def test_a_folder_without_an_id_is_new_unless_its_database_has_matrices(database, tmp_path):

@@ -21,7 +21,7 @@ from tests.matrices import SLOW
 from tests.own_memory import measure_own
 from tests.processes import wait_until
 from tests.server import encode_npy
-from tests.service.api.wire.wire_server import make_head, read_answer
+from tests.service.api.wire.wire_server import exchange, make_head, read_answer
 
 MIB = 2**20
 RUNNING = 'wavetrim_products{state="running"}'
@@ -35,12 +35,6 @@ def make_request(rows, columns, factor, depth=2, dtype="float64"):
     return make_head("/v1/matmul", len(body)) + body, answer
 
 
-def ask(server, request):
-    with server.connect() as connection:
-        connection.sendall(request)
-        return read_answer(connection)
-
-
 def start_tls(start_server, folder, arena_bytes):
     """A service with TLS and small slabs, which gives memory back soon."""
     return start_server(
@@ -52,7 +46,7 @@ def start_tls(start_server, folder, arena_bytes):
 def check_service(server):
     """It computes, holds no memory, and has had no surprise."""
     request, answer = make_request(300, 300, 7.0, 300)
-    assert ask(server, request) == (200, answer)
+    assert exchange(server, request) == (200, answer)
     wait_until(lambda: server.read_arena("used_bytes") == 0)
     assert "Traceback" not in server.read_log()
 
@@ -67,7 +61,7 @@ def test_a_reader_who_stops_for_a_while_gets_no_other_bytes(start_server, tmp_pa
     assert begun.status == 200
     for number in range(5):  # they use all of the memory that is not the slow one's
         other, wanted = make_request(1000, 1000, float(number))
-        assert ask(server, other) == (200, wanted)
+        assert exchange(server, other) == (200, wanted)
     assert begun.read() == answer
     slow.close()
     wait_until(lambda: server.read_arena("used_bytes") == 0)
@@ -95,7 +89,7 @@ def test_an_engine_that_is_killed_in_mid_product_changes_no_answer(start_server)
     server = start_server(arena_bytes=128 * MIB, arena_poison=True)
     request, answer = make_request(SLOW, SLOW, 3.0, SLOW, "int64")
     with ThreadPoolExecutor(1) as caller:
-        found = caller.submit(ask, server, request)
+        found = caller.submit(exchange, server, request)
         wait_until(lambda: server.read_metric(RUNNING) == 1)
         os.kill(server.find_engine(), signal.SIGKILL)
         assert found.result(60) == (200, answer)
