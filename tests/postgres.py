@@ -1,8 +1,7 @@
 """A real PostgreSQL server for tests: its own cluster in a temporary folder, on a Unix socket.
 
 Fixtures, known in all tests by conftest.py: `postgres` is one server for all tests that do not stop
-it, `postgres_url` a database for a module, `sqlite` an empty one of SQLite, `database` of
-either kind.
+it, `sqlite` an empty database of SQLite, `database` one of each kind, and `database_url` its URL.
 """
 
 import itertools
@@ -19,7 +18,6 @@ import pytest
 
 from tests.needs import find_command
 from wavetrim.service.storage.database.database import open_database
-from wavetrim.service.storage.database.tables import metadata
 
 DATABASES = ("sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgresql")))
 """Parameters of tests that run with each kind of database."""
@@ -91,12 +89,6 @@ def postgres():
         yield server
 
 
-@pytest.fixture(scope="module")
-def postgres_url(postgres):
-    """An empty database for the module."""
-    return postgres.create_database()
-
-
 @pytest.fixture
 def sqlite(tmp_path):
     """An empty database of SQLite, with its tables."""
@@ -106,15 +98,18 @@ def sqlite(tmp_path):
 
 
 @pytest.fixture(params=DATABASES)
-def database(request, tmp_path):
-    """An empty database of each kind, with its tables."""
+def database_url(request, tmp_path):
+    """The URL of an empty database of each kind."""
     if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'wavetrim.db'}"
-    else:
-        url = request.getfixturevalue("postgres_url")
-    opened = open_database(url)
+        return f"sqlite:///{tmp_path / 'wavetrim.db'}"
+    return request.getfixturevalue("postgres").create_database()
+
+
+@pytest.fixture
+def database(database_url):
+    """One of each kind, with its tables."""
+    opened = open_database(database_url)
     yield opened
-    metadata.drop_all(opened)
     opened.dispose()
 
 

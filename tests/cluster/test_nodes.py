@@ -145,8 +145,6 @@ def test_whole_jobs_go_to_the_engine_that_ends_them_first(server, client):
 def test_a_plan_names_the_node_and_counts_all_rows(client):
     a, b = make_matrix(ROWS, 600, "int64", seed=1), make_matrix(600, 500, "int64", seed=2)
     status = client.submit(a, b).wait()
-    assert status.plan is not None
-    assert status.timings is not None
     assert status.plan["node"].keys() == {"id", "host"}
     # There is no GPU: the CPU computes all rows, in several blocks.
     assert status.plan["f"] == status.timings["f_actual"] == ROWS

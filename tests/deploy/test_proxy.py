@@ -39,7 +39,6 @@ A = np.random.default_rng(0).random((700, 900))
 B = np.random.default_rng(1).random((900, 500))
 CONTENT = encode_npy(A)
 
-
 _CERTIFICATE = "ssl_certificate /etc/nginx/wavetrim.pem;"
 _CERTIFICATES_KEY = "ssl_certificate_key /etc/nginx/wavetrim.key;"
 _TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")

@@ -19,7 +19,6 @@ from wavetrim.kernels.gemm.tensor import SHORT, SHORT_LIMITED
 
 SIMPLE = find_kernel("simple", "float32", "4")
 
-
 pytestmark = pytest.mark.timeout(900)  # together they take a core for 90 s
 
 

@@ -9,7 +9,6 @@ from wavetrim.lab.gpu.catalog import REGISTERS, TRANSPOSES, list_probe_kernels
 
 CUDA = TRANSPOSES["naive"].folder
 
-
 COMPILED_FOR = ARCHITECTURES if ALL_ARCHITECTURES else (ARCHITECTURES[0], MEASURED_ARCHITECTURE)
 
 

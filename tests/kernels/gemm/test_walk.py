@@ -12,7 +12,6 @@ from wavetrim.kernels.gemm.tails import divide_tiles
 
 pytestmark = pytest.mark.needs("c++")
 
-
 Case = namedtuple("Case", "tiles shared_tiles steps_k workers")
 Item = namedtuple("Item", "worker tile first steps contributes waits_for")
 

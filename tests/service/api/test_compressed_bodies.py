@@ -13,7 +13,6 @@ from tests.server import NPY, decode_npy, encode_npy, make_server_fixture, open_
 JSON = {"Content-Type": "application/json"}
 CODINGS = {"gzip": gzip.compress, "deflate": zlib.compress}
 
-
 server = make_server_fixture(has_socket=True)
 
 

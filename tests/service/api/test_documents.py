@@ -16,7 +16,6 @@ INFER = "/v2/models/matmul/infer"
 JSON = {"Content-Type": "application/json"}
 ONE = '{"name": "B", "datatype": "FP32", "shape": [1, 1], "data": [1]}'
 
-
 local_server = make_server_fixture(has_socket=True)
 
 

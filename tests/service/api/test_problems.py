@@ -22,10 +22,6 @@ from wavetrim.service.jobs import errors as job_errors
 from wavetrim.service.storage import errors as storage_errors
 
 
-def read_problem(error):
-    return json.loads(bytes(describe_error(error).body))
-
-
 def list_errors(root):
     yield root
     for child in root.__subclasses__():
@@ -38,7 +34,7 @@ def test_every_refusal_of_a_field_is_a_client_error_with_field_value_and_limit()
     assert len(found) > 10
     for error_class in found:
         if error_class.__init__ is errors.FieldProblem.__init__:
-            document = read_problem(error_class("rows", 7, "at most 5"))
+            document = json.loads(describe_error(error_class("rows", 7, "at most 5")).body)
             assert 400 <= document["status"] < 500 or error_class is storage_errors.StorageFull
             told = document["field"], document["value"], document["limit"]
             assert told == ("rows", 7, "at most 5")

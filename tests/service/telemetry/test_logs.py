@@ -17,7 +17,6 @@ IDS = {
     "Authorization": f"Bearer {KEY}",
 }
 
-
 server = make_server_fixture(variables={"TZ": "Asia/Kolkata"}, log_format="json", api_key=KEY)
 
 

@@ -54,7 +54,6 @@ class _Receiver(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         packed = self.headers.get("Content-Encoding") == "gzip"
-        assert isinstance(self.server, Collector)
         self.server.take(gzip.decompress(body) if packed else body)
         self.send_response(200)
         self.end_headers()

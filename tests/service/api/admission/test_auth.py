@@ -14,9 +14,7 @@ OPEN_PATHS = (
     *("/docs", "/v2/health/live", "/v2/health/ready"),
 )
 
-
 PLACES = dict.fromkeys(("matrix_id", "job_id", "lease_id", "model_name", "version"), "x")
-
 
 locked = make_server_fixture(api_key=KEY)
 

@@ -18,7 +18,6 @@ JSON = "application/json"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 AUTHORIZED = f"Authorization: Bearer {KEY}"
 
-
 locked = make_server_fixture(has_socket=True, api_key=KEY)
 
 

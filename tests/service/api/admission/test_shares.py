@@ -48,20 +48,21 @@ def be_silent_at_the_lease_socket(server, stack):
         stack.enter_context(server.connect("leases"))
 
 
-def stall_uploads(server, stack):
-    content = encode_npy(np.ones((60, 60)))
+def stall(server, stack, request):
     for _ in range(150):
         connection = stack.enter_context(server.connect(receive_buffer=4096))
         with contextlib.suppress(OSError):
-            connection.sendall(make_head("/v1/matrices", len(content)) + content[:9000])
+            connection.sendall(request)
+
+
+def stall_uploads(server, stack):
+    content = encode_npy(np.ones((60, 60)))
+    stall(server, stack, make_head("/v1/matrices", len(content)) + content[:9000])
 
 
 def stall_downloads(server, stack):
     matrix = server.upload(np.ones((1500, 1500)))
-    for _ in range(150):
-        connection = stack.enter_context(server.connect(receive_buffer=4096))
-        with contextlib.suppress(OSError):
-            connection.sendall(make_head(f"/v1/matrices/{matrix}/data", None, method="GET"))
+    stall(server, stack, make_head(f"/v1/matrices/{matrix}/data", None, method="GET"))
 
 
 @pytest.mark.slow
@@ -100,7 +101,6 @@ server = make_server_fixture(
     upload_idle_seconds=2,
     max_queued_jobs=5,
 )
-
 
 mallory = make_caller_fixture("mallory", "--max-stored-bytes", "64MiB")
 alice = make_caller_fixture("alice")

@@ -13,11 +13,10 @@ import pytest
 from tests.processes import wait_until
 from tests.refusals import expect_refusal
 from tests.server import NPY, decode_npy, encode_npy, make_server_fixture
-from tests.service.api.wire.wire_server import make_head, read_answer
+from tests.service.api.wire.wire_server import exchange, make_head
 from wavetrim.service.storage.matrices.npy import DTYPES
 
 ARRAY = np.arange(35, dtype=np.float32).reshape(5, 7)
-
 
 tight_server = make_server_fixture(
     max_matrix_bytes=4_000, max_storage_bytes="5KB", upload_idle_seconds=0.5
@@ -173,28 +172,15 @@ def test_digests_by_other_algorithms_are_ignored(shared_server):
         assert post(shared_server, content, Content_Digest=text).status_code == 201
 
 
-def send_raw(server, count, body=b""):
-    connection = server.connect()
-    connection.sendall(make_head("/v1/matrices", count) + body)
-    return connection
-
-
-def read_problem(connection):
-    status, content = read_answer(connection)
-    return status, json.loads(content)
-
-
 def test_a_body_over_the_limit_is_refused_before_it_is_sent(tight_server):
     server = tight_server
-    with send_raw(server, 999999999999) as connection:
-        status, problem = read_problem(connection)
-    assert (status, problem["value"]) == (413, 999999999999)
-    assert "at most 14000 bytes" in problem["limit"]
+    status, content = exchange(server, make_head("/v1/matrices", 999999999999))
+    assert (status, json.loads(content)["value"]) == (413, 999999999999)
+    assert b"at most 14000 bytes" in content
     big = encode_npy(np.zeros((1, 1000), np.float32))
-    problem = check_refused(server, post(server, cut(big)), 413)
-    assert (problem["value"], "4000" in problem["limit"]) == (4128, True)
-    problem = check_refused(server, post(server, big), 413)
-    assert problem["value"] == 4128
+    for sent in (cut(big), big):
+        problem = check_refused(server, post(server, sent), 413)
+        assert (problem["value"], "4000" in problem["limit"]) == (4128, True)
 
 
 def test_full_storage_refuses_until_a_matrix_is_removed(tight_server):
@@ -221,6 +207,7 @@ def test_uploads_at_once_never_exceed_the_storage(tight_server):
 def test_nothing_is_left_of_an_upload_whose_caller_leaves(shared_server):
     files = shared_server.list_matrix_files()
     content = encode_npy(np.zeros((1000, 1000)))
-    with send_raw(shared_server, len(content), content[:5_000_000]):
+    with shared_server.connect() as connection:
+        connection.sendall(make_head("/v1/matrices", len(content)) + content[:5_000_000])
         wait_until(lambda: shared_server.list_matrix_files() != files)
     wait_until(lambda: shared_server.list_matrix_files() == files)

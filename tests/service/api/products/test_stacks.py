@@ -9,9 +9,7 @@ from tests.service.api.v2.test_infer import draw_stack as draw
 
 MIB = 2**20
 
-
 server = make_server_fixture(arena_poison=True)
-
 
 without_arena = make_server_fixture(arena_bytes=2 * MIB)
 

@@ -44,11 +44,17 @@ def test_events_come_without_chunks_by_http_1_0(shared_server):
     assert body.endswith(b"\n\n")
 
 
+def begin_upload(server):
+    """A connection on which a part of a body has come."""
+    connection = server.connect()
+    connection.sendall(make_head("/v1/matrices", len(CONTENT)) + CONTENT[:5_000_000])
+    wait_until(lambda: bool(server.list_matrix_files()))
+    return connection
+
+
 def test_a_body_under_way_is_taken_when_the_service_is_told_to_stop(start_server):
     server = start_server()
-    with server.connect() as connection:
-        connection.sendall(make_head("/v1/matrices", len(CONTENT)) + CONTENT[:5_000_000])
-        wait_until(lambda: bool(server.list_matrix_files()))
+    with begin_upload(server) as connection:
         server.terminate()
         time.sleep(1)
         connection.sendall(CONTENT[5_000_000:])
@@ -58,9 +64,7 @@ def test_a_body_under_way_is_taken_when_the_service_is_told_to_stop(start_server
 
 def test_a_body_that_never_ends_does_not_keep_the_service_from_stopping(start_server):
     server = start_server()
-    with server.connect() as connection:
-        connection.sendall(make_head("/v1/matrices", len(CONTENT)) + CONTENT[:5_000_000])
-        wait_until(lambda: bool(server.list_matrix_files()))
+    with begin_upload(server):
         server.terminate()
         assert server.process.wait(40) == 0
     assert server.list_matrix_files() == set()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.changed_program import describe_constants
 from tests.command import expect_refused
-from tests.postgres import DATABASES, running_postgres
+from tests.postgres import running_postgres
 from tests.processes import wait_until
 from tests.server import NPY, encode_npy
 from wavetrim.service.cli.exits import ExitCode
@@ -20,33 +20,25 @@ from wavetrim.service.storage.database.claim import claim_database
 from wavetrim.service.storage.errors import DatabaseAway, DatabaseRefused, DatabaseTaken
 
 
-@pytest.fixture(params=DATABASES)
-def make_url(request, tmp_path):
-    """Makes an empty database; returns its URL."""
-    if request.param == "sqlite":
-        return lambda: f"sqlite:///{tmp_path / 'shared' / 'wavetrim.db'}"
-    postgres = request.getfixturevalue("postgres")
-    return postgres.create_database
-
-
 def claim(url):
     """Open a database as a service does."""
     return claim_database(url, Path("mine"))
 
 
-def test_a_copy_of_the_folder_with_the_same_database_is_kept_out(start_server, make_url, tmp_path):
+def test_a_copy_of_the_folder_with_the_same_database_is_kept_out(
+    start_server, database_url, tmp_path
+):
     """The refusal names both sides."""
-    url = make_url()
-    server = start_server(database_url=url)
+    server = start_server(database_url=database_url)
     matrix_id = server.upload(np.ones((3, 3)))
     copy = shutil.copytree(server.data_dir, tmp_path / "copy")
     for command in (("serve", "--port", 0), ("adopt",)):
         said = expect_refused(
             *command, "--data-dir", copy, folder=tmp_path,
             status=ExitCode.FAILED, says="wavetrim: the database ",
-            WAVETRIM_DATABASE_URL=url, **describe_constants(database_wait_seconds=0.1),
+            WAVETRIM_DATABASE_URL=database_url, **describe_constants(database_wait_seconds=0.1),
         )  # fmt: skip
-        assert f"another running service uses it, {find_holder(server, url)}" in said
+        assert f"another running service uses it, {find_holder(server, database_url)}" in said
         assert f"on {os.uname().nodename} with the data folder {copy}" in said
     later = server.upload(np.ones((3, 3)))
     server.run_job(matrix_id, later)
@@ -68,8 +60,8 @@ def find_holder(server, url):
     return f"{name} since 20"
 
 
-def test_the_database_of_a_killed_service_is_free_at_once(start_server, make_url):
-    server = start_server(database_url=make_url(), database_wait_seconds=2)
+def test_the_database_of_a_killed_service_is_free_at_once(start_server, database_url):
+    server = start_server(database_url=database_url, database_wait_seconds=2)
     matrix_id = server.upload(np.ones((3, 3)))
     for _ in range(2):
         server.kill()
@@ -77,10 +69,9 @@ def test_the_database_of_a_killed_service_is_free_at_once(start_server, make_url
     assert server.client.get(f"/v1/matrices/{matrix_id}").status_code == 200
 
 
-def test_a_service_waits_for_another_one_to_end(start_server, make_url):
-    url = make_url()
-    first = start_server(database_url=url)
-    second = start_server(database_url=url, until_live=False)
+def test_a_service_waits_for_another_one_to_end(start_server, database_url):
+    first = start_server(database_url=database_url)
+    second = start_server(database_url=database_url, until_live=False)
     second.wait_logged("it is waited for")
     first.stop()
     second.wait_ready()

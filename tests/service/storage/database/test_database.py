@@ -1,40 +1,21 @@
 """The database: SQLite's settings, transactions that lose nothing, and a real PostgreSQL."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import inspect, text
 from sqlalchemy.exc import OperationalError
 
-from tests.postgres import DATABASES
 from tests.service.drafts import add_row
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 
 
-@pytest.fixture(params=DATABASES)
-def url(request, tmp_path):
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'new folder' / 'wavetrim.db'}"
-    return str(request.getfixturevalue("postgres_url"))
-
-
-def test_services_that_start_at_the_same_moment_create_the_tables_once(url):
-    errors = []
-
-    def open_it():
-        try:
-            open_database(url).dispose()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=open_it) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+def test_services_that_start_at_the_same_moment_create_the_tables_once(database_url):
+    with ThreadPoolExecutor(6) as pool:
+        for opened in pool.map(open_database, [database_url] * 6):
+            opened.dispose()
 
 
 def test_no_file_is_made_in_the_place_of_one_that_was_moved_away(sqlite, tmp_path):
@@ -63,9 +44,8 @@ def test_other_databases_are_refused_by_name_and_show_no_password(url):
     assert "hunter2" not in str(refused.value)
 
 
-def test_only_what_a_power_cut_may_undo_is_committed_without_a_sync(url):
-    database = open_database(url)
-    is_sqlite = url.startswith("sqlite")
+def test_only_what_a_power_cut_may_undo_is_committed_without_a_sync(database, database_url):
+    is_sqlite = database_url.startswith("sqlite")
     ask = text("PRAGMA synchronous" if is_sqlite else "SHOW synchronous_commit")
     unsafe, safe = (1, 2) if is_sqlite else ("off", "on")
     commits = SharedCommits(database)

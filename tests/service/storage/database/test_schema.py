@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, inspect, select, text
 
 from tests.changed_program import describe_constants
 from tests.command import run_command
-from tests.postgres import DATABASES, running_postgres
+from tests.postgres import running_postgres
 from tests.service.cli.test_upgrade import DONE, WAITING, make_old
 from wavetrim.service.cli.exits import ExitCode
 from wavetrim.service.errors import SettingRefused
@@ -25,17 +25,10 @@ from wavetrim.service.storage.database.tables import VERSION_TABLE, jobs, metada
 from wavetrim.service.storage.errors import DatabaseAway, DatabaseRefused
 
 
-@pytest.fixture(params=DATABASES)
-def url(request, tmp_path):
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'wavetrim.db'}"
-    return str(request.getfixturevalue("postgres").create_database())
-
-
 @pytest.fixture
-def plain(url):
+def plain(database_url):
     """The same database without wavetrim."""
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    engine = create_engine(database_url.replace("postgresql:", "postgresql+psycopg:"))
     yield engine
     engine.dispose()
 
@@ -66,10 +59,10 @@ def test_every_revision_is_known():
 
 
 @pytest.mark.parametrize("revision", [None, *REVISIONS[:-1]])
-def test_upgraded_tables_are_those_that_are_made_anew(url, plain, revision):
+def test_upgraded_tables_are_those_that_are_made_anew(database_url, plain, revision):
     if revision is not None:
         make_version(plain, revision)
-    opened = open_database(url)
+    opened = open_database(database_url)
     with reading(opened) as connection:
         options = {"version_table": VERSION_TABLE, "compare_type": True}
         context = MigrationContext.configure(connection, opts=options)
@@ -82,9 +75,9 @@ def test_upgraded_tables_are_those_that_are_made_anew(url, plain, revision):
 
 
 @pytest.mark.parametrize("revision", [REVISIONS[0], REVISIONS[-1]])
-def test_jobs_beyond_2_to_the_31_are_numbered(url, plain, revision):
+def test_jobs_beyond_2_to_the_31_are_numbered(database_url, plain, revision):
     make_version(plain, revision)
-    open_database(url).dispose()
+    open_database(database_url).dispose()
     with plain.begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT setval('jobs_sequence_seq', 2147483647)"))
@@ -123,20 +116,22 @@ def test_an_older_file_is_kept_as_it_was_beside_the_upgraded_one(tmp_path, caplo
         (f"DELETE FROM {VERSION_TABLE}", "version none"),
     ],
 )
-def test_tables_that_are_not_those_of_their_version_are_refused(url, plain, statement, refusal):
-    open_database(url).dispose()
+def test_tables_that_are_not_those_of_their_version_are_refused(
+    database_url, plain, statement, refusal
+):
+    open_database(database_url).dispose()
     with plain.begin() as connection:
         connection.execute(text(statement))
     with pytest.raises(DatabaseRefused, match=refusal):
-        open_database(url)
+        open_database(database_url)
 
 
 @pytest.mark.parametrize("columns", ["title VARCHAR(20)", "id INTEGER, state FLOAT"])
-def test_tables_of_another_program_are_refused_and_left_as_they_are(url, plain, columns):
+def test_tables_of_another_program_are_refused_and_left_as_they_are(database_url, plain, columns):
     with plain.begin() as connection:
         connection.execute(text(f"CREATE TABLE jobs ({columns})"))
     with pytest.raises(DatabaseRefused, match="jobs is not wavetrim's"):
-        open_database(url)
+        open_database(database_url)
     assert inspect(plain).get_table_names() == ["jobs"]
 
 

@@ -84,9 +84,10 @@ def test_a_file_that_cannot_be_made_durable_is_neither_there_nor_counted(databas
 class CommitProxy:
     """Stands between psycopg and PostgreSQL and loses the answer to a COMMIT, or the COMMIT."""
 
-    def __init__(self, folder, server_socket):
-        self._server_socket = server_socket
-        self.url = f"postgresql://wavetrim@/postgres?host={folder}"
+    def __init__(self, folder, url):
+        name, _, server_folder = url.partition("host=")
+        self._server_socket = f"{server_folder}/.s.PGSQL.5432"
+        self.url = f"{name}host={folder}"
         self.losing: str | None = None
         self.closed = False
         self._listener = socket.socket(socket.AF_UNIX)
@@ -133,13 +134,10 @@ class CommitProxy:
 
 
 @pytest.mark.parametrize(("losing", "kept"), [("answer", True), ("commit", False)])
-def test_after_an_unclear_commit_the_row_decides(postgres_url, tmp_path_factory, losing, kept):
+def test_after_an_unclear_commit_the_row_decides(postgres, tmp_path_factory, losing, kept):
     folder = tmp_path_factory.mktemp(losing)
-    server_socket = f"{postgres_url.partition('host=')[2]}/.s.PGSQL.5432"
-    proxy = CommitProxy(folder, server_socket)
+    proxy = CommitProxy(folder, postgres.create_database())
     database = open_database(proxy.url)
-    with database.begin() as connection:
-        connection.execute(matrices.delete())
     store = open_store(database, folder)
     size_bytes = len(encode_npy(np.ones((3, 5), np.float32)))
     with pytest.raises(CommitUnclear):
@@ -163,8 +161,8 @@ def test_after_an_unclear_commit_the_row_decides(postgres_url, tmp_path_factory,
     proxy.close()
 
 
-def test_a_connection_that_ends_before_the_commit_leaves_no_file(postgres_url, tmp_path):
-    database = open_database(postgres_url)
+def test_a_connection_that_ends_before_the_commit_leaves_no_file(postgres, tmp_path):
+    database = open_database(postgres.create_database())
     store = open_store(database, tmp_path)
 
     def end_connection(connection):

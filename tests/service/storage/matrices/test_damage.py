@@ -19,7 +19,6 @@ ARRAY = np.arange(35_000, dtype=np.float32).reshape(50, 700)
 LARGE_BYTES = 80 * 2**20
 """More than is checked before it is sent."""
 
-
 server = make_server_fixture(arena_bytes=0)  # it reads its matrices from disk each time
 arena_server = make_server_fixture()
 
