@@ -96,19 +96,12 @@ def test_every_option_is_read(tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN", "x" * 32)
     from wavetrim.scheduler.cluster.node import read_options  # Ray reads these
 
-    options = read_options(
-        {
-            "WAVETRIM_KERNEL_CACHE_DIR": str(tmp_path / "kernels"),
-            "WAVETRIM_PROFILE_DIR": str(tmp_path / "profiles"),
-            "WAVETRIM_DEVICES": "0,2",
-            "WAVETRIM_CPU_THREADS": "3",
-            "WAVETRIM_GPU_MEMORY_BYTES": "2048",
-            "WAVETRIM_STALL_SECONDS": "9",
-        }
-    )
-    assert options == EngineOptions(
-        tmp_path / "kernels", tmp_path / "profiles", "0,2", 3, 2048, 9.0
-    )
+    given = {
+        "KERNEL_CACHE_DIR": tmp_path / "kernels", "PROFILE_DIR": tmp_path / "profiles",
+        "DEVICES": "0,2", "CPU_THREADS": 3, "GPU_MEMORY_BYTES": 2048, "STALL_SECONDS": 9.0,
+    }  # fmt: skip
+    options = read_options({f"WAVETRIM_{name}": str(value) for name, value in given.items()})
+    assert options == EngineOptions(*given.values())
 
 
 @pytest.mark.slow

@@ -21,19 +21,11 @@ def wheel_names(tmp_path_factory):
         return set(archive.namelist())
 
 
-def list_sources(pattern):
-    return {
-        f"wavetrim/{path.relative_to(ROOT)}"
-        for folder in FOLDERS
-        for path in (ROOT / folder).rglob(pattern)
-    }
-
-
 @pytest.mark.parametrize("pattern", ["*.py", "*.cu", "*.cuh", "*.c", "*.h"])
 def test_the_wheel_has_every_source(wheel_names, pattern):
-    sources = list_sources(pattern)
-    assert sources
-    assert sources <= wheel_names
+    files = [path for folder in FOLDERS for path in (ROOT / folder).rglob(pattern)]
+    assert files
+    assert {f"wavetrim/{path.relative_to(ROOT)}" for path in files} <= wheel_names
 
 
 def test_the_wheel_has_one_package_and_nothing_else(wheel_names):

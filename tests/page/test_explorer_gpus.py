@@ -33,17 +33,12 @@ def read_devices(page):
     )
 
 
-def run_often(server):
-    """Let runs correct predictions."""
-    for _ in range(3 * SAMPLED_EVERY):
-        assert server.multiply(*[np.ones((9, 9), np.float32)] * 2).is_success
-
-
 @pytest.mark.parametrize(("device", "count"), [("here", 0), ("T4", 1), ("H200", 8), ("T4", 3)])
 def test_plans_are_those_of_the_service(page, shared_server, device, count):
     used = set()
     if device == "here":
-        run_often(shared_server)
+        for _ in range(3 * SAMPLED_EVERY):  # let runs correct predictions
+            assert shared_server.multiply(*[np.ones((9, 9), np.float32)] * 2).is_success
         # An open page does not know of runs since it was loaded.
         show_anew(page, f"{shared_server.url}/#device=here")
     for m, n, k in SHAPES:

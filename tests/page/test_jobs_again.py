@@ -37,13 +37,6 @@ def hide(page, is_hidden):
     }}); document.dispatchEvent(new Event('visibilitychange')); null""")
 
 
-def cancel(server, jobs):
-    for job in reversed(jobs):
-        server.client.delete(f"/v1/jobs/{job}")
-    for job in jobs:
-        server.wait_job(job)
-
-
 def test_a_tab_that_is_shown_again_has_every_job_as_it_is(page, server, slow, small):
     jobs = [server.post_job(slow, slow) for _ in range(25)]
     show_anew(page, f"{server.url}/#view=jobs")
@@ -51,9 +44,10 @@ def test_a_tab_that_is_shown_again_has_every_job_as_it_is(page, server, slow, sm
     page.wait(f"{SHOWN} >= 25")
     assert page.run(UNFINISHED) == 25
     hide(page, True)
-    cancel(server, jobs)
+    for job in reversed(jobs):
+        server.client.delete(f"/v1/jobs/{job}")
     new = [server.post_job(small, small) for _ in range(45)]
-    for job in new:
+    for job in (*jobs, *new):
         server.wait_job(job)
     hide(page, False)
     page.wait(f"{LIVE} && {CARD.format(new[-1])} && {UNFINISHED} === 0")

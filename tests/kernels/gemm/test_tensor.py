@@ -174,7 +174,6 @@ def test_products_on_different_streams_do_not_disturb_each_other(seed, kernel_ca
 
 
 def test_the_pipeline_streams_a_product_through_the_tensor_kernel(open_pipeline):
-
     a, b = make_matrix(1100, 1000, "float32", 1), make_matrix(1000, 900, "float32", 2)
     before = make_matrix(1100, 900, "float32", 3)
     for limit in (16 << 20, 12 << 20, 3 << 20, 700 << 10, None):
@@ -190,7 +189,6 @@ def test_the_pipeline_streams_a_product_through_the_tensor_kernel(open_pipeline)
     ("shape", "stretch", "steps_of_b"), [((4000, 300, 2000), 10.0, 1), ((2000, 4100, 2000), 1.0, 6)]
 )
 def test_an_infinity_in_b_reaches_every_panel(shape, stretch, steps_of_b, row, open_pipeline):
-
     m, n, k = shape
     problem = PanelProblem(m, n, k, 4, 128, 128, 32, 7, TENSOR.term_item_bytes)
     rates = RATES.slow_copies(stretch, split_seconds=0.0)

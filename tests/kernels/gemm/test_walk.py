@@ -37,16 +37,12 @@ def run_walks(program):
     return zip(cases, answer.stdout.split("\n\n"), strict=False)
 
 
-def read_items(text):
-    rows = [[int(word) for word in line.split()] for line in text.splitlines() if line]
-    return [Item(*row[:4], bool(row[4]), tuple(row[5:])) for row in rows]
-
-
 def test_workers_compute_every_step_once_in_even_shares_and_owners_wait_for_who_contributes(
     tmp_path,
 ):
     for case, text in run_walks(tmp_path / "walk"):
-        items = read_items(text)
+        rows = [[int(word) for word in line.split()] for line in text.splitlines() if line]
+        items = [Item(*row[:4], bool(row[4]), tuple(row[5:])) for row in rows]
         counts = np.zeros((case.tiles, case.steps_k), int)
         shares, own = [0] * case.workers, [[] for _ in range(case.workers)]
         for item in items:

@@ -14,15 +14,12 @@ from wavetrim.kernels.schedule.panels import PanelProblem
 MIB = 1 << 20
 
 
-def make_resident(size_bytes=4 * MIB):
-    return Resident(Layout(0, 1, size_bytes // 4, size_bytes // 4, 4), size_bytes, object())
-
-
 def keep_all(residents, keys):
     """Keep residents of 4 MiB, in order."""
     for key in keys:
         residents.shrink(residents.limit_bytes - 4 * MIB)
-        residents.add(key, make_resident())
+        layout = Layout(0, 1, MIB, MIB, 4)
+        residents.add(key, Resident(layout, 4 * MIB, object()))
 
 
 def test_the_least_recently_used_resident_leaves_first():

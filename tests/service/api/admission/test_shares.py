@@ -19,6 +19,8 @@ from tests.service.tenants.tenants import (
     make_caller_fixture,
     manage_keys,
     open_caller,
+    post_job,
+    upload,
 )
 from wavetrim.service.api.wire.exchange import CONTINUE
 
@@ -147,10 +149,8 @@ def test_streams_and_waiting_calls_are_shared_among_callers(server, mallory, ali
 
 def _post_waiting(client):
     """A job that does not end soon: products of int64 are slow."""
-    content = encode_npy(np.ones((1500, 1500), "int64"))
-    matrix = client.post("/v1/matrices?storage=memory", content=content, headers=NPY).json()["id"]
-    job = client.post("/v1/jobs", json={"a": matrix, "b": matrix}).json()
-    return str(job["id"])
+    matrix = upload(client, np.ones((1500, 1500), "int64"))
+    return post_job(client, matrix, matrix).json()["id"]
 
 
 @pytest.mark.slow

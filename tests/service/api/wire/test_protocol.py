@@ -12,6 +12,7 @@ import pytest
 from tests.limit import allow
 from tests.processes import wait_until
 from tests.server import encode_npy
+from tests.service.api.matrices.test_uploads import cut
 from tests.service.api.wire.wire_server import (
     MIB,
     WAYS,
@@ -42,15 +43,6 @@ def make_body(count, seed=0):
     return make_echo(random.Random(seed).randbytes(count))
 
 
-def send_cut(connection, content, *, seed, pause=0.0):
-    """Sends in pieces that are cut at random places."""
-    source = random.Random(seed)
-    cuts = sorted(source.randint(0, len(content)) for _ in range(6))
-    for begin, end in zip([0, *cuts], [*cuts, len(content)], strict=True):
-        connection.sendall(content[begin:end])
-        time.sleep(pause)
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_bodies_of_all_sizes_come_back(server, seed):
     source = random.Random(seed)
@@ -59,8 +51,9 @@ def test_bodies_of_all_sizes_come_back(server, seed):
     with server.connect() as connection:
         for size in sizes:
             body, answer = make_body(size, seed)
-            content = make_head(ECHO, len(body)) + body
-            send_cut(connection, content, seed=seed + size, pause=0.005 * (size < MIB))
+            for piece in cut(make_head(ECHO, len(body)) + body, seed=seed + size):
+                connection.sendall(piece)
+                time.sleep(0.005 * (size < MIB))
             assert read_answer(connection) == (200, answer), size
 
 

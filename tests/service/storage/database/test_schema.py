@@ -91,6 +91,9 @@ def test_an_older_file_is_kept_as_it_was_beside_the_upgraded_one(tmp_path, caplo
     folder = make_old(tmp_path / "old")
     with caplog.at_level(logging.INFO):
         opened = open_database(f"sqlite:///{folder / 'wavetrim.db'}")
+    assert {one["name"] for one in inspect(opened).get_indexes("jobs")} >= {
+        index.name for index in jobs.indexes
+    }
     opened.dispose()
     (copy,) = folder.glob(f"wavetrim-before-{REVISIONS[-1]}-*.db")
     assert copy.name in caplog.text

@@ -26,15 +26,6 @@ def list_unsynced(server):
         database.close()
 
 
-def lose(path, how):
-    """Leave of a file what a power cut may leave of one that was not synced."""
-    if how == "gone":
-        path.unlink()
-    else:
-        size = path.stat().st_size
-        path.write_bytes(bytes(size) if how == "zeros" else b"")
-
-
 def test_what_was_promised_outlives_a_power_cut_before_the_sync(start_server):
     running = start_server()
     a = make_matrix(64, 64, "float32", seed=3)
@@ -46,8 +37,10 @@ def test_what_was_promised_outlives_a_power_cut_before_the_sync(start_server):
         if lost <= list_unsynced(running):  # else they were synced before the service was killed
             break
         running.restart()
-    for name, how in zip(sorted(lost), ("gone", "zeros"), strict=True):
-        lose(running.data_dir / "matrices" / f"{name}.npy", how)
+    # What a power cut may leave of files that were not synced.
+    gone, zeros = (running.data_dir / "matrices" / f"{name}.npy" for name in sorted(lost))
+    gone.unlink()
+    zeros.write_bytes(bytes(zeros.stat().st_size))
     running.restart()
     assert np.array_equal(running.download(f"/v1/matrices/{stored}/data"), a)
     square = running.download(f"/v1/jobs/{job['id']}/result")

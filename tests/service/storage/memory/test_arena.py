@@ -66,15 +66,11 @@ def count_open():
     return maps + sum("wavetrim-arena" in name for name in names)
 
 
-def make_small_slab(size=2 * MIB):
-    return make_slab(1, size, lambda: GIB)
-
-
 # Slabs
 
 
 def test_all_pages_of_a_slab_are_made_at_a_multiple_of_2_mib():
-    slab = make_small_slab(6 * MIB)
+    slab = make_slab(1, 6 * MIB, lambda: GIB)
     assert slab.address % (2 * MIB) == 0
     assert count_bytes(slab.fd) == slab.size_bytes == slab.view.nbytes == 6 * MIB
     assert (slab.view.format, slab.view.ndim, slab.view.readonly) == ("B", 1, False)
