@@ -5,6 +5,7 @@ import os
 import select
 import socket
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -161,7 +162,7 @@ def test_connections_are_shared_among_callers(tmp_path):
         contextlib.ExitStack() as stack,
     ):
         mallory, alice = (
-            stack.enter_context(open_caller(server, manage_keys(server, "add", name)))
+            stack.enter_context(closing(open_caller(server, manage_keys(server, "add", name))))
             for name in ("mallory", "alice")
         )
         many = []
