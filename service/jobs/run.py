@@ -29,7 +29,6 @@ from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.operands import find_matrices, find_stack
 from wavetrim.service.jobs.past import Told
 from wavetrim.service.jobs.request import make_product
-from wavetrim.service.jobs.table.store import Success
 from wavetrim.service.storage.database.shared_commits import Together
 from wavetrim.service.storage.errors import MatrixNotFound, StorageFailed, StorageFull
 from wavetrim.service.storage.matrices.draft import Draft
@@ -63,7 +62,6 @@ class LiveJob(Attempt):
         task: Brings it into memory and runs it, once it was taken from the queue.
         files: Those that the engine reads from their files.
         draft: The result, which is not published yet.
-        is_handed_over: Whether its publication has begun, which ends the draft.
         is_computed: Whether its product is computed: its result is being written.
         failure: Kind and message that it is to fail with once it is stopped; None if it was
             cancelled.
@@ -80,7 +78,6 @@ class LiveJob(Attempt):
     task: asyncio.Task[None] | None = None
     files: list[Matrix] = field(default_factory=list)
     draft: Draft = field(init=False)
-    is_handed_over: bool = False
     is_computed: bool = False
     failure: tuple[str, str] | None = None
     is_noted: bool = False
@@ -163,17 +160,13 @@ class LiveJob(Attempt):
             on_disk=job.request["storage"] == "disk",
         )  # fmt: skip
         self.draft = draft = await matrices.drafts.begin(described)
-        stack.push_async_callback(self._discard_draft)
+        stack.push_async_callback(draft.discard)
         # How many more final rows the engine tells of at a time.
         row_bytes = draft.matrix.size_bytes // max(1, draft.matrix.all_rows)
         row_step = 0 if draft.file is None else -(-_STEP_BYTES // row_bytes)
         product = make_product(job.request, found, draft.matrix.locate(draft.hold.extent))
         self.request = replace(product, job=job.id, row_step=row_step, b_key=job.b)
         self.extents = (*extents, draft.hold.extent)
-
-    async def _discard_draft(self) -> None:
-        if not self.is_handed_over:
-            await self.draft.discard()
 
     async def _try_until_settled(self) -> Job | None:
         while True:
@@ -275,13 +268,11 @@ class LiveJob(Attempt):
             timings={"device_wait_seconds": self.waited_seconds, **message["timings"]},
             verification=message["verification"],
         )  # fmt: skip
-        success = Success(done)
         try:
-            self.is_handed_over = True  # whatever happens now, that ends the draft
-            await self.draft.publish(settle=Together(self.all.jobs.succeed, success))
+            _, ended = await self.draft.publish(settle=Together(self.all.jobs.succeed, done))
         except (OSError, StorageFull, StorageFailed) as error:
             return await self._fail("storage", f"the product cannot be stored: {error}")
-        return success.job
+        return ended
 
     async def _fail(self, kind: str, message: str) -> Job | None:
         logger.error("job %s failed: %s: %s", self.job.id, kind, message)

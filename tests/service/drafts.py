@@ -32,7 +32,8 @@ def begin_draft(store, rows, columns, dtype="float32", *, owner=""):
 
 def keep_matrix(store, rows, columns, dtype="float32", *, owner="", settle=None):
     """Store a matrix of zeros."""
-    return run(begin_draft(store, rows, columns, dtype, owner=owner).publish(settle=settle))
+    matrix, _ = run(begin_draft(store, rows, columns, dtype, owner=owner).publish(settle=settle))
+    return matrix
 
 
 def keep_array(store, array):
@@ -41,7 +42,8 @@ def keep_array(store, array):
     elements = np.frombuffer(draft.view, array.dtype, offset=draft.matrix.offset_bytes)
     elements[:] = array.ravel()
     del elements
-    return run(draft.publish())
+    matrix, _ = run(draft.publish())
+    return matrix
 
 
 def run(work):

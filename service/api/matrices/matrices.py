@@ -229,4 +229,5 @@ class Upload:
         except BaseException:
             await draft.discard()  # nothing is left once the caller is refused
             raise
-        return await draft.publish(stored_digest, settle=settle)
+        stored, _ = await draft.publish(stored_digest, settle=settle)
+        return stored

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any, Final, ParamSpec, TypeVar
@@ -45,17 +45,6 @@ _PAUSE_SECONDS: Final = 1.0
 
 _Post = tuple[Sequence[Job], str | None, str]
 """A POST's jobs, its Idempotency-Key, and its owner."""
-
-
-@dataclass(slots=True, eq=False)
-class Success:
-    """A job that succeeds.
-
-    Attributes:
-        job: The job with its result; as it has succeeded, once that is written.
-    """
-
-    job: Job
 
 
 class JobStore(JobReader):
@@ -140,15 +129,13 @@ class JobStore(JobReader):
         """The jobs that have waited for a job, which has ended."""
         return list(self._followers.pop(job_id, ()))
 
-    def succeed(self, connection: Connection, successes: Sequence[Success]) -> Sequence[None]:
+    def succeed(self, connection: Connection, done: Sequence[Job]) -> Sequence[Job]:
         """Unfinished → succeeded, in the transaction that publishes the products: both or neither.
 
         Raises:
             JobStateConflict: One of the jobs has ended before.
         """
-        for one in successes:
-            one.job = one.job.succeed()
-        ended = [one.job for one in successes]
+        ended = [job.succeed() for job in done]
         if not write_jobs(connection, ended):
             raise JobStateConflict(ended[0].id, "finished", "queued or running to succeed")
         for job in ended:
@@ -156,7 +143,7 @@ class JobStore(JobReader):
                 for operand in (jobs.c.a, jobs.c.b, jobs.c.c):
                     waits = jobs.c.id.in_(some), operand == PROMISE + job.id
                     connection.execute(update(jobs).where(*waits).values({operand: job.result}))
-        return [None] * len(successes)
+        return ended
 
     def end(self, ended: Job) -> Job | None:
         """Unfinished → failed or cancelled; None when the job has ended before."""

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from anyio import CancelScope
 
@@ -23,12 +23,15 @@ from wavetrim.service.threads import await_end, finish, run_to_end
 if TYPE_CHECKING:
     from wavetrim.service.storage.matrices.drafts import Drafts
 
+R = TypeVar("R")
+
 
 class Draft:
     """A matrix that is not stored yet, in the arena or in the mapped file that it will be.
 
     From the arena it is written to its file in pieces, as they are received or
-    their rows become final (`write_final`), and then the rest. `publish` or `discard` ends it.
+    their rows become final (`write_final`), and then the rest. What comes first of `publish` and
+    `discard` ends it.
 
     Args:
         drafts: Adds it to the store.
@@ -41,6 +44,7 @@ class Draft:
         file: Its file that is being written, if it has one.
         content: The bytes of a small one, whose file is written as a whole when it is published.
             They are committed with its row, as the file is not synced. None for others.
+        has_ended: Whether it was published or discarded, or is being so.
     """
 
     def __init__(self, drafts: "Drafts", matrix: Matrix) -> None:
@@ -49,6 +53,7 @@ class Draft:
         self.view = memoryview(b"")
         self.file: FileWrite | None = None
         self.content: memoryview | None = None
+        self.has_ended = False
         self._drafts, self._store = drafts, drafts.store
 
     def begin(self, hold: Hold) -> Step:
@@ -101,14 +106,17 @@ class Draft:
             self.file = self._begin_file()
 
     async def publish(
-        self, digest_sha256: str | None = None, *, settle: Change[None] | None = None
-    ) -> Matrix:
+        self, digest_sha256: str | None = None, *, settle: Change[R] | None = None
+    ) -> tuple[Matrix, R | None]:
         """Publish it, when all of it is final; if it is kept on disk, it is then durable.
 
         Args:
             digest_sha256: SHA-256 of its .npy file, in hexadecimal, if it is known.
             settle: Changes more rows in the transaction that adds the matrix's row; if it raises,
                 nothing is added.
+
+        Returns:
+            The matrix, and what `settle` has returned; None if the answer to its commit was lost.
 
         Raises:
             StorageFull: The disk has no space after all.
@@ -123,7 +131,7 @@ class Draft:
         except BaseException as error:
             await self.discard()
             raise self._explain(error) from error
-        now = read_clock()
+        self.has_ended, now = True, read_clock()
         matrix = replace(self.matrix, crc32=crc32, digest_sha256=digest_sha256, created_at=now)
         if written is not None:
             store.stored.failure = None
@@ -131,17 +139,20 @@ class Draft:
             if not isinstance(self.hold.extent, MappedFile):
                 # This comes before its row: whoever sees that may delete it, also from here.
                 store.cache.add(matrix.id, self.hold, on_disk=matrix.on_disk)
-            await finish(self._drafts.commit(matrix, self.content, settle))
+            settled = await finish(self._drafts.commit(matrix, self.content, settle))
         except BaseException:
             store.cache.drop(matrix.id)
             raise
         finally:
             self.hold.release()
         store.note_stored(matrix, written)
-        return matrix
+        return matrix, settled
 
     async def discard(self) -> None:
-        """Give the matrix up: nothing of it is left then."""
+        """Give the matrix up, unless it has ended: nothing of it is left then."""
+        if self.has_ended:
+            return
+        self.has_ended = True
         if self.file is not None:
             with CancelScope(shield=True):  # until then its memory is read
                 await asyncio.wait({asyncio.wrap_future(self.file.abort())})

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy import Connection, insert
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
@@ -35,6 +35,8 @@ from wavetrim.service.threads import run_to_end
 
 if TYPE_CHECKING:
     from wavetrim.service.storage.matrices.matrices import MatrixStore
+
+R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
 
@@ -146,22 +148,23 @@ class Drafts:
         return draft
 
     async def commit(
-        self, matrix: Matrix, content: memoryview | None, settle: Change[None] | None
-    ) -> None:
-        """Add the row of a matrix whose file is there; `Draft.publish` has the arguments.
+        self, matrix: Matrix, content: memoryview | None, settle: Change[R] | None
+    ) -> R | None:
+        """Add the row of a matrix whose file is there; as `Draft.publish`.
 
         The commit of a matrix that is stored in memory does not wait for the disk.
         """
         change = Together(_add_rows, (_describe_row(matrix), content, settle))
         added = self.store.commits.add(change, durable=matrix.on_disk)
         try:
-            await asyncio.wrap_future(added)
+            settled = await asyncio.wrap_future(added)
         except BaseException as error:
             await run_to_end(self._end_failed, matrix, error)
-        else:
-            self.store.stored.note_published(matrix.id)
-            if content is not None:
-                self.store.unsynced.note_added(matrix.size_bytes)
+            return None
+        self.store.stored.note_published(matrix.id)
+        if content is not None:
+            self.store.unsynced.note_added(matrix.size_bytes)
+        return settled
 
     def resolve_unclear(self) -> None:
         """Ends the drafts whose commit was not answered: the row decides.
@@ -213,14 +216,14 @@ class Drafts:
 
 def _add_rows(
     connection: Connection,
-    added: Sequence[tuple[dict[str, Any], memoryview | None, Change[None] | None]],
-) -> Sequence[None]:
-    """Add the rows of matrices that are published together."""
+    added: Sequence[tuple[dict[str, Any], memoryview | None, Change[R] | None]],
+) -> Sequence[R | None]:
+    """Add the rows of matrices that are published together; returns what each has settled."""
     connection.execute(_ADDED, [row for row, _, _ in added])
     contents = [(row["id"], content) for row, content, _ in added if content is not None]
     add_contents(connection, contents)
-    make_all(connection, [settle for _, _, settle in added if settle is not None])
-    return [None] * len(added)
+    settled = iter(make_all(connection, [settle for _, _, settle in added if settle is not None]))
+    return [None if settle is None else next(settled) for _, _, settle in added]
 
 
 def _format_header(matrix: Matrix) -> bytes:

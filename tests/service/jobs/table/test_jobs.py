@@ -15,7 +15,7 @@ from wavetrim.service.jobs.errors import JobStateConflict, OperandNotFound
 from wavetrim.service.jobs.job import MOST_TRIES, JobState
 from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.jobs.table.rows import find_key, make_job
-from wavetrim.service.jobs.table.store import JobStore, Success
+from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.errors import MatrixInUse
 from wavetrim.service.storage.matrices.matrices import MatrixStore
@@ -72,8 +72,8 @@ def succeed(jobs, matrices):
 
     def publish(job):
         draft = begin_draft(matrices, 2, 2)
-        success = Success(replace(job, result=draft.matrix.id, plan={}, timings={}))
-        run(draft.publish(settle=lambda connection: jobs.succeed(connection, [success])))
+        done = replace(job, result=draft.matrix.id, plan={}, timings={})
+        run(draft.publish(settle=lambda connection: jobs.succeed(connection, [done])))
         return draft.matrix.id
 
     return publish
