@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.clock import read_time, show_time
 from wavetrim.service.errors import FieldProblem, QuotaReached, ServiceError
@@ -24,12 +25,10 @@ from wavetrim.service.jobs.operands import (
     check_operands,
     find_matrices,
     find_operand,
-    find_result,
 )
 from wavetrim.service.jobs.products import Products
-from wavetrim.service.jobs.request import JobOperand, JobRequest, make_product
-from wavetrim.service.jobs.run import LiveJob
-from wavetrim.service.jobs.table.rows import find_key, make_job
+from wavetrim.service.jobs.request import JobRequest, make_product
+from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.jobs.table.store import insist
 from wavetrim.service.storage.database.database import split
 from wavetrim.service.telemetry.logs import trace_parent
@@ -70,7 +69,7 @@ class Dispatcher:
             logger.warning("job %s was interrupted; it is %s now", job.id, job.state)
         # Their tries are counted, as one of them may have ended that service.
         for job, product in await run_to_end(self.live.read, None):
-            self.live.add(self.live.make(job, product, is_counted=True))
+            self.live.add(job, product, is_counted=True)
         self.live.engines.start(self.live.predict_anew(), "jobs")
         self.live.advance()
 
@@ -104,7 +103,7 @@ class Dispatcher:
             raise self.live.engines.refuse()
         owner = tenant.name
         try:
-            posted = await self._check(requests, idempotency_key, tenant)
+            posted = await self._check(requests, tenant)
         except (ServiceError, FieldError):
             # A repeated POST gets its jobs even when an operand is gone by now.
             asked = [request.model_dump() for request in requests]
@@ -112,10 +111,10 @@ class Dispatcher:
             if first:
                 return first, False
             raise
-        new, queued = [live.job for live in posted], self.live.queued
+        new, queued = [job for job, _ in posted], self.live.queued
         queued[owner] += len(new)  # so that they cannot pass the limit together
         try:
-            jobs, created = await self.jobs.add(new, idempotency_key=idempotency_key, owner=owner)
+            jobs, created = await self.jobs.add(new, idempotency_key)
         except (SQLAlchemyError, asyncio.CancelledError):
             # It is not known whether their rows are written.
             self.live.engines.start(self._find_added([job.id for job in new]), "jobs")
@@ -123,48 +122,36 @@ class Dispatcher:
         finally:
             queued[owner] -= len(new)
         if created:
-            for live, job in zip(posted, jobs, strict=True):
-                live.job = job
-                self.live.add(live)
+            for job, (_, product) in zip(jobs, posted, strict=True):
+                self.live.add(job, product)
             self.live.advance()
         return jobs, created
 
     async def _check(
-        self, requests: Sequence[JobRequest], key: str | None, tenant: Tenant
-    ) -> list[LiveJob]:
-        """Find the operands of requests, plan them, and make them jobs, which do not live yet."""
-        matrices, plans = self.live.matrices, self.live.engines.plans
-        named = [request.operands for request in requests]
-        ids = {one.job for each in named for one in each.values() if isinstance(one, JobOperand)}
-        jobs = await run_to_end(self.jobs.find, ids, tenant.sees) if ids else {}
-        found = [
-            {
-                field: one if isinstance(one, str) else find_result(field, one.job, jobs)
-                for field, one in each.items()
-            }
-            for each in named
-        ]
-        ids = {one for each in found for one in each.values() if isinstance(one, str)}
+        self, requests: Sequence[JobRequest], tenant: Tenant
+    ) -> list[tuple[Job, RunRequest]]:
+        """Find the operands of requests, plan them, and make jobs and products of them."""
+        matrices, trace = self.live.matrices, trace_parent.get()
+        new = [make_job(one.model_dump(), owner=tenant.name, trace=trace) for one in requests]
+        awaited = {one for job in new for one in job.awaited}
+        jobs = await run_to_end(self.jobs.find, awaited, tenant.sees) if awaited else {}
+        new = [job.take_results(jobs) for job in new]
+        ids = {one for job in new for one in job.stored.values()}
         stored = await find_matrices(matrices, ids, tenant.sees)
         posted = []
-        for index, (request, each) in enumerate(zip(requests, found, strict=True)):
-            operands = {field: find_operand(field, one, stored) for field, one in each.items()}
-            a, b, c = operands["a"], operands["b"], operands.get("c")
-            problem, stack = check_operands(a, b, c, alpha=request.alpha, beta=request.beta)
+        for job in new:
+            asked, named = job.request, job.operands.items()
+            a, b, *rest = operands = [find_operand(*one, stored, jobs) for one in named]
+            c = rest[0] if rest else None
+            problem, stack = check_operands(a, b, c, alpha=asked["alpha"], beta=asked["beta"])
             shape = problem.m, problem.n, problem.dtype, stack
             matrices.drafts.check_size(*shape)
-            asked = request.model_dump()
-            product = make_product(asked, list(operands.values()))
-            await plans.plan_once(product)
-            name = key and find_key(key, tenant.name, index)
-            job = make_job(
-                asked, shape=shape, owner=tenant.name, trace=trace_parent.get(),
-                idempotency_key=name,
-            )  # fmt: skip
-            posted.append(self.live.make(job, product))
+            product = make_product(asked, operands)
+            await self.live.engines.plans.plan_once(product)
+            posted.append((replace(job, shape=shape), product))
         self._check_count(tenant, len(posted))
-        for one in posted:
-            self._check_times(one)
+        for job, product in posted:
+            self._check_times(job, product)
         return posted
 
     def _check_count(self, tenant: Tenant, count: int) -> None:
@@ -177,15 +164,15 @@ class Dispatcher:
             limit = f"at most {quota}, the key's quota (--max-queued-jobs)"
             raise QuotaReached("queued jobs", waiting, limit)
 
-    def _check_times(self, one: LiveJob) -> None:
+    def _check_times(self, job: Job, product: RunRequest) -> None:
         """Refuse a job that may run longer than any, or that should end after its deadline."""
-        limit, asked = self.live.engines.settings.job_timeout_seconds, one.job.request
+        limit, asked = self.live.engines.settings.job_timeout_seconds, job.request
         timeout_seconds, deadline = asked["timeout_seconds"], asked["deadline"]
         if timeout_seconds is not None and timeout_seconds > limit:
             most = f"at most {limit:g} (job_timeout_seconds)"
             raise FieldProblem("timeout_seconds", timeout_seconds, most)
         if deadline is not None:
-            ends = self.ends.foresee(one).ends
+            ends = self.ends.foresee(product, job.owner, job.priority).ends
             if ends.low > read_time(deadline):
                 at, low, high = (f"{show_time(one):%Y-%m-%dT%H:%M:%S.%fZ}" for one in ends)
                 told = f"the job should end at {at}, and with 90% between {low} and {high}"
@@ -195,7 +182,7 @@ class Dispatcher:
         """Let the jobs of a POST wait that were added although it has failed."""
         for job, product in await insist(self.live.read, job_ids):
             if job.state is JobState.QUEUED and self.live.find(job.id) is None:
-                self.live.add(self.live.make(job, product))
+                self.live.add(job, product)
         self.live.advance()
 
     async def cancel(self, job_id: str, owner: str | None = None) -> Job:

@@ -42,21 +42,24 @@ class Ends:
         # product; so the answers about both are not off alike.
         self._pasts = {True: Past(_INLINE_SECONDS), False: engines.past}
 
-    def foresee(self, candidate: Attempt) -> Expected:
-        """What would be told of a product if it were posted now."""
-        return self._find(candidate, candidate.predicted_seconds <= INLINE_SECONDS)[0]
+    def foresee(self, product: RunRequest, caller: str, priority: int = 0) -> Expected:
+        """What would be told of a product if a caller posted it now."""
+        seconds = self._engines.plans.predict(product)
+        candidate = Attempt(
+            product, caller=caller, since=read_clock(), predicted_seconds=seconds,
+            priority=priority,
+        )  # fmt: skip
+        return self._find(candidate, seconds <= INLINE_SECONDS)[0]
 
     async def foresee_product(
         self, problem: GemmProblem, options: PlanOptions, caller: str
     ) -> Expected:
-        """What would be told of a product if a caller posted it now."""
+        """The same of a product that may not be planned yet."""
         m, n, k, dtype = problem.m, problem.n, problem.k, problem.dtype
         a, b, out = (Operand(0, 0, *size, dtype) for size in ((m, k), (k, n), (m, n)))
-        product, plans = RunRequest("", a, b, None, out, options=options), self._engines.plans
-        await plans.plan_once(product)
-        seconds = plans.predict(product)
-        attempt = Attempt(product, caller=caller, since=read_clock(), predicted_seconds=seconds)
-        return self.foresee(attempt)
+        product = RunRequest("", a, b, None, out, options=options)
+        await self._engines.plans.plan_once(product)
+        return self.foresee(product, caller)
 
     def tell(self, job: Job) -> Expected | None:
         """When a job begins and ends; None if it has ended, or is not known here.

@@ -8,11 +8,13 @@ The row of a short job is written only when it is accepted and when it has ended
 `JobStore.running` knows that it runs. Once a try has run for a while, it is counted in the row.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
 from wavetrim.service.clock import read_clock
+from wavetrim.service.jobs.errors import JobNotFound, JobStateConflict
 
 MOST_TRIES: Final = 3
 """How often a job or a product is tried; the last try uses the CPU alone. Chosen."""
@@ -62,7 +64,6 @@ class Job:
         timings: Measured seconds of the successful try.
         verification: Outcome of the check, if one was asked for.
         error: Kind, message and attempts of a failed job.
-        idempotency_key: The key of the POST that made the job, as `scope_key` has it.
         created_at: UTC seconds since the epoch.
         started_at: Start of the first try, in the same unit.
         finished_at: End of the last try, in the same unit.
@@ -87,7 +88,6 @@ class Job:
     timings: dict[str, float | None] | None = None
     verification: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
-    idempotency_key: str | None
     created_at: float
     started_at: float | None = None
     finished_at: float | None = None
@@ -106,6 +106,33 @@ class Job:
         """The jobs whose results it still waits for."""
         named = self.a, self.b, self.c
         return [one[len(PROMISE) :] for one in named if one and one.startswith(PROMISE)]
+
+    @property
+    def stored(self) -> dict[str, str]:
+        """The matrices that it names, by field."""
+        named = self.operands.items()
+        return {field: one for field, one in named if not one.startswith(PROMISE)}
+
+    def take_results(self, found: Mapping[str, "Job"]) -> "Job":
+        """The job with results as operands, as far as those that it waits for have any.
+
+        Raises:
+            JobNotFound: One of those does not exist.
+            JobStateConflict: One of those has no result, and will have none.
+        """
+        results: dict[str, Any] = {}
+        for field, named in self.operands.items():
+            if not named.startswith(PROMISE):
+                continue
+            job_id = named.removeprefix(PROMISE)
+            if (job := found.get(job_id)) is None:
+                raise JobNotFound(job_id, field)
+            if job.state in (JobState.FAILED, JobState.CANCELLED):
+                limit = "a job that waits, runs or has succeeded"
+                raise JobStateConflict(job_id, job.say_end(), limit, field)
+            if job.result is not None:
+                results[field] = job.result
+        return replace(self, **results) if results else self
 
     @property
     def labels(self) -> list[str]:

@@ -93,28 +93,24 @@ class LiveJobs:
         found = self.matrices.find({one for job in jobs for one in job.operands.values()})
         return [(job, _make_product(job, found)) for job in jobs]
 
-    def make(self, job: Job, product: RunRequest, *, is_counted: bool = False) -> LiveJob:
-        """A job that does not live yet, with its product."""
-        return LiveJob(
+    def add(self, job: Job, product: RunRequest, *, is_counted: bool = False) -> None:
+        """A job lives from now on."""
+        self._live[job.id] = live = LiveJob(
             product, caller=job.owner, since=job.created_at, priority=job.priority,
             predicted_seconds=self.engines.plans.predict(product),
             job=job, all=self, is_counted=is_counted,
         )  # fmt: skip
-
-    def add(self, live: LiveJob) -> None:
-        """A job lives from now on."""
-        self._live[live.job.id] = live
-        self.queued[live.job.owner] += 1
-        if (deadline := live.job.request["deadline"]) is not None:
+        self.queued[job.owner] += 1
+        if (deadline := job.request["deadline"]) is not None:
             seconds = max(0.0, read_time(deadline) - read_clock())
             loop = asyncio.get_running_loop()
             live.deadline = loop.call_later(seconds, self._end_overdue, live)
-        if not live.job.awaited:
+        if not job.awaited:
             self._enter_queue(live)
-        self.update(live, live.job)
-        if any(self.find(one) is None for one in live.job.awaited):
+        self.update(live, job)
+        if any(self.find(one) is None for one in job.awaited):
             # It may have ended before this one lived.
-            self.engines.start(self._look_at([live.job.id]), "jobs")
+            self.engines.start(self._look_at([job.id]), "jobs")
 
     def update(self, live: LiveJob, job: Job) -> None:
         """A job has changed; the first change that has it run lets others be queued.
@@ -207,7 +203,7 @@ class LiveJobs:
             ended = (await insist(self.jobs.find, [live.job.id])).get(live.job.id, live.job)
         if ended is not None and not ended.state.finished:
             self._remove(live)
-            self.add(self.make(ended, live.request, is_counted=live.is_counted))
+            self.add(ended, live.request, is_counted=live.is_counted)
         elif ended is not None:
             self._end(live, ended)
         self.advance()

@@ -16,13 +16,8 @@ from wavetrim.native.element_types import find_dtype, find_limits, is_integer
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.errors import FieldProblem
-from wavetrim.service.jobs.errors import (
-    JobNotFound,
-    JobStateConflict,
-    OperandNotFound,
-    ShapesDiffer,
-)
-from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.errors import OperandNotFound, ShapesDiffer
+from wavetrim.service.jobs.job import PROMISE, Job
 from wavetrim.service.storage.errors import MatrixDamaged
 from wavetrim.service.storage.matrices.matrix import Matrix, make_shape
 from wavetrim.service.storage.matrices.npy import MAX_SIZE
@@ -56,41 +51,26 @@ class Shaped(Protocol):
         """NumPy's name of the element type."""
 
 
-def find_operand(field: str, named: str | Operand, found: Mapping[str, Matrix]) -> Matrix | Operand:
-    """The matrix that is named in a field: "a", "b" or "c"; what is no id stays as it is.
+def find_operand(
+    field: str, named: str, matrices: Mapping[str, Matrix], jobs: Mapping[str, Job]
+) -> Matrix | Operand:
+    """What a job names as "a", "b" or "c": a matrix, or what another job will make, unaddressed.
 
     Raises:
-        OperandNotFound: It does not exist.
+        OperandNotFound: The matrix does not exist.
         MatrixDamaged: Its file has changed.
     """
-    if isinstance(named, Operand):
-        return named
-    matrix = found.get(named)
+    if named.startswith(PROMISE):
+        shape = jobs[named.removeprefix(PROMISE)].shape
+        assert shape is not None, "only a job of an earlier version that has ended has no shape"
+        rows, columns, dtype, stack = shape
+        return Operand(0, 0, rows, columns, dtype, stack=stack)
+    matrix = matrices.get(named)
     if matrix is None:
         raise OperandNotFound(field, named)
     if matrix.damaged_at is not None:
         raise MatrixDamaged(matrix.id, "its file has changed")
     return matrix
-
-
-def find_result(field: str, job_id: str, found: Mapping[str, Job]) -> str | Operand:
-    """The id of the matrix that a job has made, or what it will be, without an address.
-
-    Raises:
-        JobNotFound: It does not exist.
-        JobStateConflict: It has no result, and will have none.
-    """
-    job = found.get(job_id)
-    if job is None:
-        raise JobNotFound(job_id, field)
-    if job.state in (JobState.FAILED, JobState.CANCELLED):
-        limit = "a job that waits, runs or has succeeded"
-        raise JobStateConflict(job_id, job.say_end(), limit, field)
-    if job.result is not None:
-        return job.result
-    assert job.shape is not None, "only a job of an earlier version that has ended has no shape"
-    rows, columns, dtype, stack = job.shape
-    return Operand(0, 0, rows, columns, dtype, stack=stack)
 
 
 async def find_matrices(

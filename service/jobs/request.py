@@ -139,12 +139,6 @@ class JobRequest(ProductOptions):
         description="How long it may run, from its begin; at most WAVETRIM_JOB_TIMEOUT_SECONDS.",
     )
 
-    @property
-    def operands(self) -> dict[str, str | JobOperand]:
-        """What it names, by field; no C if it names none."""
-        named = {"a": self.a, "b": self.b, "c": self.c}
-        return {field: one for field, one in named.items() if one is not None}
-
 
 def make_product(
     asked: Mapping[str, Any], operands: Sequence[Matrix | Operand], out: Operand | None = None

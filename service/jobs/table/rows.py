@@ -12,7 +12,6 @@ one so changes nothing, and is told so.
 import hashlib
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, bindparam, insert, or_, select, update
@@ -21,7 +20,6 @@ from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import OperandNotFound
 from wavetrim.service.jobs.job import PROMISE, Job, JobState, Shape
-from wavetrim.service.jobs.operands import find_result
 from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.storage.database.database import split
 from wavetrim.service.storage.database.tables import (
@@ -32,7 +30,7 @@ from wavetrim.service.storage.database.tables import (
     scope_key,
 )
 
-_COLUMNS: Final = tuple(column.name for column in jobs.c if column.name != "sequence")
+_COLUMNS: Final = tuple({*jobs.c.keys()} - {"sequence", "idempotency_key"})
 
 _WRITTEN: Final = (
     "state", "progress", "attempts", "started_at", "finished_at", "plan", "timings",
@@ -68,12 +66,11 @@ def make_job(
     shape: Shape | None = None,
     owner: str = "",
     trace: str | None = None,
-    idempotency_key: str | None = None,
 ) -> Job:
     """A new job, which has no row yet.
 
     In the request `a`, `b` and `c` are ids of matrices, or of jobs as {"job": id}; the shape is
-    that of its result, and the key as it is stored.
+    that of its result.
     """
     operands: dict[str, Any] = {
         name: PROMISE + one["job"] if isinstance(one := request.get(name), Mapping) else one
@@ -81,20 +78,18 @@ def make_job(
     }
     return Job(
         id=uuid.uuid4().hex, priority=request["priority"], request=dict(request), shape=shape,
-        idempotency_key=idempotency_key, created_at=read_clock(), owner=owner, trace=trace,
-        **operands,
+        created_at=read_clock(), owner=owner, trace=trace, **operands,
     )  # fmt: skip
 
 
-def make_row(job: Job) -> dict[str, Any]:
-    """The row of a new job."""
-    return {name: getattr(job, name) for name in _COLUMNS} | {"owner": job.owner or None}
+def _make_row(job: Job, key: str | None) -> dict[str, Any]:
+    row = {name: getattr(job, name) for name in _COLUMNS}
+    return row | {"owner": job.owner or None, "idempotency_key": key}
 
 
 def read_job(row: Row[Any]) -> Job:
     """The job of a row of the jobs table."""
-    columns = dict(row._mapping)
-    del columns["sequence"]
+    columns = {name: row._mapping[name] for name in _COLUMNS}
     columns["owner"] = columns["owner"] or ""
     columns["state"] = JobState(columns["state"])
     columns["request"] = _DEFAULTS | columns["request"]
@@ -127,7 +122,7 @@ def find_jobs(connection: Connection, ids: Collection[str] | None) -> dict[str, 
 
 
 def find_key(key: str, owner: str, index: int) -> str:
-    """The Idempotency-Key of a job of a POST as it is stored: the first one has it as it is."""
+    """The Idempotency-Key of a job of a POST as its row has it: of the first one as it is."""
     scoped = scope_key(owner, key)
     if not index:
         return scoped
@@ -146,10 +141,10 @@ def find_first(
         return []
     # One more than there are requests: an earlier POST may have made more.
     keys = [find_key(key, owner, index) for index in range(len(requests) + 1)]
-    found: dict[str | None, Job] = {}
+    found: dict[str, Job] = {}
     for some in split(keys):
         made = connection.execute(select(jobs).where(jobs.c.idempotency_key.in_(some)))
-        found |= {job.idempotency_key: job for job in map(read_job, made)}
+        found |= {row.idempotency_key: read_job(row) for row in made}
     if not found:
         return []
     same = [found[one] for one in keys[:-1] if one in found]
@@ -165,8 +160,13 @@ def _differ(job: Job, request: Mapping[str, Any]) -> bool:
     return job.request != _DEFAULTS | dict(request)
 
 
-def add_jobs(connection: Connection, new: Sequence[Job]) -> list[Job]:
+def add_jobs(connection: Connection, new: Sequence[Job], keys: Sequence[str | None]) -> list[Job]:
     """Add the rows of new jobs.
+
+    Args:
+        connection: In whose transaction.
+        new: The jobs.
+        keys: The key of each, from `find_key`.
 
     Returns:
         The jobs, with the results of those as operands that have succeeded by now.
@@ -177,37 +177,20 @@ def add_jobs(connection: Connection, new: Sequence[Job]) -> list[Job]:
     """
     if not new:
         return []
-    added = list(new)
-    if awaited := {one for job in new for one in job.awaited}:
-        found = find_jobs(connection, awaited)
-        added = [_take_results(job, found) for job in new]
+    awaited = {one for job in new for one in job.awaited}
+    found = find_jobs(connection, awaited) if awaited else {}
+    added = [job.take_results(found) for job in new]
     _lock_operands(connection, added)
-    connection.execute(_ADDED, [make_row(job) for job in added])
+    connection.execute(_ADDED, list(map(_make_row, added, keys)))
     labels = [{"job": job.id, "label": label} for job in added for label in set(job.labels)]
     if labels:
         connection.execute(insert(job_labels), labels)
     return added
 
 
-def _take_results(job: Job, found: Mapping[str, Job]) -> Job:
-    """A job with results as operands, as far as there are any."""
-    results: dict[str, Any] = {
-        field: result
-        for field, name in job.operands.items()
-        if name.startswith(PROMISE)
-        if isinstance(result := find_result(field, name[len(PROMISE) :], found), str)
-    }
-    return replace(job, **results)
-
-
 def _lock_operands(connection: Connection, added: Sequence[Job]) -> None:
     """Lock operands' rows against deletion until the jobs' rows are there to protect them."""
-    named = [
-        (name, field)
-        for job in added
-        for field, name in job.operands.items()
-        if not name.startswith(PROMISE)
-    ]
+    named = [(name, field) for job in added for field, name in job.stored.items()]
     found: set[str] = set()
     for some in split(sorted({name for name, _ in named})):
         found |= set(connection.scalars(_LOCKED, {"ids": some}))

@@ -27,6 +27,7 @@ from wavetrim.service.jobs.table.rows import (
     add_jobs,
     find_first,
     find_jobs,
+    find_key,
     read_job,
     write_jobs,
 )
@@ -43,8 +44,8 @@ R = TypeVar("R")
 _PAUSE_SECONDS: Final = 1.0
 """Between two tries to reach a database that does not answer."""
 
-_Post = tuple[Sequence[Job], str | None, str]
-"""A POST's jobs, its Idempotency-Key, and its owner."""
+_Post = tuple[Sequence[Job], str | None]
+"""A POST's jobs, and its Idempotency-Key."""
 
 
 class JobStore(JobReader):
@@ -58,14 +59,13 @@ class JobStore(JobReader):
         self._followers: dict[str, dict[str, None]] = {}
 
     async def add(
-        self, new: Sequence[Job], *, idempotency_key: str | None = None, owner: str = ""
+        self, new: Sequence[Job], idempotency_key: str | None = None
     ) -> tuple[list[Job], bool]:
         """Queues jobs, all or none.
 
         Args:
-            new: As `make_job` makes them, at least one.
+            new: Those of one owner, as `make_job` makes them, at least one.
             idempotency_key: Makes a repeated call of the owner's return the first jobs.
-            owner: Whose they are.
 
         Returns:
             The jobs, and whether this call made them.
@@ -75,7 +75,7 @@ class JobStore(JobReader):
             OperandNotFound: An operand does not exist (any more).
             JobStateConflict: A job that was to make an operand has failed or was cancelled.
         """
-        change = Together(self._add_posts, (new, idempotency_key, owner))
+        change = Together(self._add_posts, (new, idempotency_key))
         try:
             return await await_end(self._commits.add(change))
         except CommitLost as lost:
@@ -86,17 +86,20 @@ class JobStore(JobReader):
     ) -> list[tuple[list[Job], bool]]:
         """Add the jobs of POSTs that are committed together."""
         firsts = [
-            find_first(connection, [job.request for job in posted], owner, key)
-            for posted, key, owner in posts
+            find_first(connection, [job.request for job in posted], posted[0].owner, key)
+            for posted, key in posts
         ]
-        pairs = [(posted, first) for (posted, _, _), first in zip(posts, firsts, strict=True)]
-        new = [job for posted, first in pairs if not first for job in posted]
-        added = add_jobs(connection, new)
+        new, keys = list[Job](), list[str | None]()
+        for (posted, key), first in zip(posts, firsts, strict=True):
+            if not first:
+                new += posted
+                keys += [key and find_key(key, job.owner, n) for n, job in enumerate(posted)]
+        added = add_jobs(connection, new, keys)
         self._note_followers(added)
         rest = iter(added)
         return [
             (first, False) if first else (list(islice(rest, len(posted))), True)
-            for posted, first in pairs
+            for (posted, _), first in zip(posts, firsts, strict=True)
         ]
 
     def find_repeated(

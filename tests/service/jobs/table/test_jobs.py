@@ -14,7 +14,7 @@ from wavetrim.service.errors import CursorUnknown, FieldProblem
 from wavetrim.service.jobs.errors import JobStateConflict, OperandNotFound
 from wavetrim.service.jobs.job import MOST_TRIES, JobState
 from wavetrim.service.jobs.request import JobRequest
-from wavetrim.service.jobs.table.rows import find_key, make_job
+from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.errors import MatrixInUse
@@ -60,9 +60,8 @@ def add(jobs, request_of):
 
 def post(jobs, request, *, idempotency_key=None):
     """Adds one job; returns it, and whether this call made it."""
-    key = idempotency_key and find_key(idempotency_key, "", 0)
-    row = make_job(request, shape=SHAPE, idempotency_key=key)
-    (job,), created = asyncio.run(jobs.add([row], idempotency_key=idempotency_key))
+    new = make_job(request, shape=SHAPE)
+    (job,), created = asyncio.run(jobs.add([new], idempotency_key))
     return job, created
 
 
