@@ -54,11 +54,6 @@ LEAST_AHEAD: Final = 1e-4
 """Least time until what is told, so that ratios are finite; chosen."""
 
 
-def find_kind(m: int, n: int, k: int, dtype: str, devices: str | None) -> Kind:
-    """The kind of a product."""
-    return dtype, m.bit_length(), n.bit_length(), k.bit_length(), devices
-
-
 class Span(NamedTuple):
     """What is not sure, such as a time: what it should be, and where it lies with 90%."""
 

@@ -125,8 +125,7 @@ class LiveJob(Attempt):
                 await run_to_end(self.all.jobs.queue_again, self.job, attempts)
             raise
         finally:
-            if self.queue is not None:
-                self.all.engines.give_up(self)
+            self.all.engines.give_up(self)
 
     async def _note_try(self) -> bool:
         """Write the next try before it begins, if it counts; False if the job has ended."""

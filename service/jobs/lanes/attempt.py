@@ -14,7 +14,7 @@ from wavetrim.scheduler.planning.device_sets import DeviceSet
 from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.cluster import ClusterNode
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.jobs.past import Kind, find_kind
+from wavetrim.service.jobs.past import Kind
 from wavetrim.service.storage.memory.extent import Extent, Hold
 
 if TYPE_CHECKING:
@@ -110,16 +110,10 @@ class Attempt:
         """Called now and then while it waits and runs, unless it is quick."""
 
     @property
-    def has_left(self) -> bool:
-        """Whether it waits no more, since it was sent to an engine or given up."""
-        # Whoever awaits its final message and is cancelled cancels that, too, while it waits.
-        return self.queue is None and (self.sent_at is not None or self.final.done())
-
-    @property
     def kind(self) -> Kind:
         """Its kind, by which seconds are learned."""
-        out, devices = self.request.out, self.request.options.devices
-        return find_kind(out.rows, out.columns, self.request.a.columns, out.dtype, devices)
+        out, k, devices = self.request.out, self.request.a.columns, self.request.options.devices
+        return out.dtype, out.rows.bit_length(), out.columns.bit_length(), k.bit_length(), devices
 
     @property
     def needs_no_device(self) -> bool:
@@ -137,11 +131,9 @@ class Attempt:
         """
         if self.stopped == "timeout":
             self.stopped = None
-        if self.has_left:
-            self.engine = None
-            self.sent_at = self.begun_at = self.ended_at = None
-            self.losses = 0
-            self.final = asyncio.get_running_loop().create_future()
+        self.engine, self.losses = None, 0
+        self.sent_at = self.begun_at = self.ended_at = None
+        self.final = asyncio.get_running_loop().create_future()
         self.request, self.extents, self.is_ready = request, extents, True
         self.entered_at = time.perf_counter()
 
@@ -153,10 +145,6 @@ class Attempt:
         self.priority = priority
         if queue is not None:
             queue.add(self)
-
-    def note_wait(self) -> None:
-        """The product has waited until now."""
-        self.waited_seconds = time.perf_counter() - self.entered_at
 
     def end(self, message: Message) -> None:
         """Give it its final message, unless who waited for that was cancelled."""

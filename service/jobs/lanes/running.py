@@ -131,10 +131,8 @@ class RunningProducts:
 
     def give_up(self, attempt: Attempt, message: Message | None = None) -> None:
         """Give up a product if it still waits; one that was sent to an engine goes on."""
-        if not attempt.has_left:
-            if attempt.queue is not None:
-                attempt.queue.remove(attempt)
-            attempt.note_wait()
+        if attempt.queue is not None:
+            attempt.queue.remove(attempt)
             attempt.end(message or {"type": "cancelled", "job": attempt.request.job})
             self.advance()
 
@@ -202,7 +200,7 @@ class RunningProducts:
         if attempt.queue is not None:
             attempt.queue.begin(attempt)
         attempt.holds = [extent.hold("engine") for extent in attempt.extents]
-        attempt.note_wait()
+        attempt.waited_seconds = time.perf_counter() - attempt.entered_at
         attempt.on_begin()
         self._start(attempt, engine, seconds, lane)
 
@@ -228,7 +226,7 @@ class RunningProducts:
             attempt.lane = frozenset(message["lane"])
             self._load.foresee(attempt, message["seconds"])
             attempt.begun_at = read_clock()
-            attempt.note_wait()
+            attempt.waited_seconds = time.perf_counter() - attempt.entered_at
             self.advance()
         elif message["type"] not in FINAL_TYPES:
             attempt.on_message(message)

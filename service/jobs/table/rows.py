@@ -99,13 +99,17 @@ def read_job(row: Row[Any]) -> Job:
 
 
 def write_jobs(connection: Connection, changed: Sequence[Job], **others: Any) -> bool:
-    """Write jobs, and other columns of theirs; returns whether none had ended before."""
+    """Write jobs, and other columns of theirs; returns whether none had ended before.
+
+    Of one that runs it is written that it is queued.
+    """
     change = _CHANGED.values(**others) if others else _CHANGED
     return connection.execute(change, list(map(_name_values, changed))).rowcount == len(changed)
 
 
 def _name_values(job: Job) -> dict[str, Any]:
-    return {"job": job.id, **{f"new_{name}": getattr(job, name) for name in _WRITTEN}}
+    values = {"job": job.id, **{f"new_{name}": getattr(job, name) for name in _WRITTEN}}
+    return values if job.state.finished else values | {"new_state": JobState.QUEUED}
 
 
 def find_jobs(connection: Connection, ids: Collection[str] | None) -> dict[str, Job]:

@@ -119,9 +119,7 @@ class JobStore(JobReader):
         Returns:
             False when it has ended, or was cancelled before it began.
         """
-        waiting = replace(job, state=JobState.QUEUED)  # as its row says until it has ended
-        change = partial(write_jobs, changed=[waiting])
-        return self._commits.add(change, durable=False)
+        return self._commits.add(partial(write_jobs, changed=[job]), durable=False)
 
     def _note_followers(self, added: Sequence[Job]) -> None:
         for job in added:
@@ -218,8 +216,7 @@ class JobStore(JobReader):
 
     def _cancel(self, connection: Connection, job_id: str) -> Job | None:
         if (running := self.running.get(job_id)) is not None:
-            waiting = replace(running, state=JobState.QUEUED)
-            marked = write_jobs(connection, [waiting], cancel_requested=True)
+            marked = write_jobs(connection, [running], cancel_requested=True)
             return replace(running, cancel_requested=True) if marked else None
         found = find_jobs(connection, [job_id]).get(job_id)
         return found and self._end(connection, found.cancel())

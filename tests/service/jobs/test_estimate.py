@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wavetrim.service.jobs.estimate import find_ahead
-from wavetrim.service.jobs.past import LEAST_ENDS, Kind, Past, Span, Told, find_kind
+from wavetrim.service.jobs.past import LEAST_ENDS, Kind, Past, Span, Told
 from wavetrim.service.jobs.queue import Queue
 
 NOW = 1000.0
@@ -68,7 +68,7 @@ def test_ratios_of_ended_jobs_move_and_narrow_the_interval():
 
 
 def test_seconds_are_predictions_times_what_was_measured():
-    past, kind, other = Past(), Product().kind, find_kind(9, 9, 9, "float64", None)
+    past, kind, other = Past(), Product().kind, ("float64", 4, 4, 4, None)
     assert past.find_seconds(kind, 2.0) == 2.0
     for took in (3.0, 4.0, 5.0):
         past.learn_run(kind, 1.0, took)
@@ -89,8 +89,7 @@ class Service:
     def __init__(self, seed, load, callers, monkeypatch, jobs=500):
         self.monkeypatch = monkeypatch
         random = np.random.default_rng(seed)
-        kinds = [find_kind(size, size, size, dtype, None)
-                 for size in (2**n for n in range(6, 14)) for dtype in ("f4", "f8")]  # fmt: skip
+        kinds = [(dtype, n, n, n, None) for n in range(7, 15) for dtype in ("f4", "f8")]
         seconds = {kind: 2 ** (3 * kind[1] - 43) + 3e-4 for kind in kinds}
         wrong = {kind: math.exp(random.normal(0, 0.4)) for kind in kinds}
         picked = [kinds[one] for one in random.integers(0, len(kinds), jobs)]
