@@ -201,11 +201,12 @@ class LiveJobs:
         if ended is None and self.find(live.job.id) is live:
             # It was cancelled, and nobody has told so: its row says how it has ended.
             ended = (await insist(self.jobs.find, [live.job.id])).get(live.job.id, live.job)
-        if ended is not None and not ended.state.finished:
-            self._remove(live)
-            self.add(ended, live.request, is_counted=live.is_counted)
-        elif ended is not None:
-            self._end(live, ended)
+        if ended is not None and self.find(live.job.id) is live:  # nobody has told meanwhile
+            if ended.state.finished:
+                self._end(live, ended)
+            else:
+                self._remove(live)
+                self.add(ended, live.request, is_counted=live.is_counted)
         self.advance()
 
     def cancel(self, job: Job) -> None:
@@ -225,8 +226,6 @@ class LiveJobs:
 
     def _end(self, live: LiveJob, ended: Job) -> None:
         """A job has ended: tell its callers, and the jobs that wait for its result."""
-        if self.find(live.job.id) is not live:
-            return  # it was cancelled, and told so
         self.ends.learn(live, ended)
         self._record(live, ended)
         self._remove(live)

@@ -6,6 +6,7 @@ import signal
 
 import numpy as np
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from tests.environment import clear_environment
 from tests.matrices import make_matrix
@@ -217,6 +218,33 @@ def test_a_job_outlives_a_restart_of_the_database(tmp_path):
             assert np.array_equal(parts.load(done.result)[::500], array[::500] @ array)
 
         run(tmp_path, scenario, database_url=server.url)
+
+
+def test_a_job_that_is_cancelled_as_it_is_queued_again_has_ended(run_shared, monkeypatch):
+    async def scenario(parts):
+        loop = asyncio.get_running_loop()
+        queue_again = parts.jobs.queue_again
+
+        def queue_and_cancel(*given):
+            queued = queue_again(*given)
+            asyncio.run_coroutine_threadsafe(parts.dispatcher.cancel(queued.id), loop).result()
+            return queued
+
+        def break_off(*_others):
+            raise OperationalError("SELECT", {}, Exception("the database is away"))
+
+        monkeypatch.setattr(parts.jobs, "queue_again", queue_and_cancel)
+        monkeypatch.setattr(parts.matrices, "load", break_off)
+        a = parts.store(make_matrix(30, 30, "float32", seed=1))
+        with parts.dispatcher.live.news.listen() as listener:
+            job, _ = await parts.submit(ask(a, a))
+            while (await listener.wait(None))[-1].state is not JobState.CANCELLED:
+                pass
+            assert await listener.wait(0.3) == (), "nothing more is told of it"
+        assert (await parts.dispatcher.get(job.id)).state is JobState.CANCELLED
+        assert parts.dispatcher.live.find(job.id) is None
+
+    run_shared(scenario)
 
 
 def test_a_stop_while_a_try_is_written_leaves_its_job_as_if_it_had_not_begun(tmp_path):
