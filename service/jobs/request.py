@@ -1,11 +1,10 @@
 """What a job is asked for: read from HTTP, and kept in its row."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, WrapValidator
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.options import PlanOptions
@@ -27,20 +26,15 @@ class JobOperand(BaseModel):
     job: str = Field(pattern=r"^[A-Za-z0-9]{1,40}$", description="Id of the job.")
 
 
-_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
-
-
-def _check_operand(value: object) -> object:
+def _check_operand(value: object, check: Callable[[object], object]) -> object:
     """Refuses what is neither; pydantic would list the faults of both."""
-    if isinstance(value, JobOperand):
-        return value
-    named = value["job"] if isinstance(value, dict) and set(value) == {"job"} else value
-    if not isinstance(named, str) or not _ID.fullmatch(named):
-        raise ValueError('the id of a matrix, or {"job": the id of a job}')
-    return value
+    try:
+        return check(value)
+    except ValidationError:
+        raise ValueError('the id of a matrix, or {"job": the id of a job}') from None
 
 
-OperandName = Annotated[MatrixId | JobOperand, BeforeValidator(_check_operand)]
+OperandName = Annotated[MatrixId | JobOperand, WrapValidator(_check_operand)]
 
 Label = Annotated[
     str,

@@ -1,7 +1,6 @@
 """Jobs are read, by their ids or page by page, counted, and forgotten when they are old."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Engine, delete, func, select
@@ -164,10 +163,7 @@ class JobReader:
             forgotten += len(batch)
 
     def _show(self, row: Job) -> Job:
-        running = self.running.get(row.id)
-        if running is None or row.state.finished:
-            return row
-        return replace(running, cancel_requested=row.cancel_requested)
+        return row if row.state.finished else self.running.get(row.id, row)
 
 
 def _have(labels: Sequence[str]) -> list[ColumnElement[bool]]:
