@@ -3,9 +3,6 @@
 A queued job runs, and then succeeds, fails or is cancelled; a queued one can be cancelled at once.
 One whose operands are results of other jobs is queued, too, until these have succeeded.
 A running job goes back to the queue when the service stops before it has ended.
-
-The row of a short job is written only when it is accepted and when it has ended. Meanwhile
-`JobStore.running` knows that it runs. Once a try has run for a while, it is counted in the row.
 """
 
 from collections.abc import Mapping
