@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.service.clock import read_time, show_time
+from wavetrim.service.clock import read_clock, read_time, show_time
 from wavetrim.service.errors import FieldProblem, QuotaReached, ServiceError
 from wavetrim.service.jobs.errors import QueueFull
 from wavetrim.service.jobs.job import Job, JobState
@@ -148,7 +148,8 @@ class Dispatcher:
             matrices.drafts.check_size(*shape)
             product = make_product(asked, operands)
             await self.live.engines.plans.plan_once(product)
-            posted.append((replace(job, shape=shape), product))
+            # It has waited since now: others were served while this one was planned.
+            posted.append((replace(job, shape=shape, created_at=read_clock()), product))
         self._check_count(tenant, len(posted))
         for job, product in posted:
             self._check_times(job, product)
