@@ -126,8 +126,8 @@ class KnownProducts:
     def keep_numpy(self, kind: ProductKind) -> None:
         """Let NumPy compute the next products of a kind, if that does not depend on the cores."""
         if kind.crowd is not None or kind.is_tiny:
-            way = partial(self._run_numpy, kind.describe_operands(), kind.crowd or "quiet")
-            self._ways.keep(kind, way)
+            compute = partial(self._machine.multiply_by_numpy, crowd=kind.crowd or "quiet")
+            self._ways.keep(kind, partial(_run, kind.describe_operands(), compute))
 
     def keep_plan(self, kind: ProductKind, plan: Plan) -> None:
         """Let a plan, which has run, divide the next products of a kind."""
@@ -143,17 +143,11 @@ class KnownProducts:
             return None
         executor = self._planned.executor
         if not plan.gpu_rows and not kind.is_pinned:
-            return partial(self._run_on_cpu, kind.describe_operands(), kind.alpha)
+            compute = partial(executor.pool.multiply, alpha=kind.alpha)
+            return partial(_run, kind.describe_operands(), compute)
         is_crowded = kind.crowd not in (None, "quiet")
         product = executor.gpus.find_product(plan, kind.alpha, is_crowded=is_crowded)
         return None if product is None else product.run
-
-    def _run_numpy(self, operands: PlainOperands, crowd: Crowd, *product: Any) -> bool:
-        a, b, c, addresses = product
-        if operands.locate(a, b, c, addresses) is None:
-            return False
-        self._machine.multiply_by_numpy(a, b, c, crowd)
-        return True
 
     def _run_shortly(self, way: Way, plan: Plan, *product: Any) -> bool:
         started = time.perf_counter()
@@ -162,17 +156,15 @@ class KnownProducts:
             self._planned.executor.note(plan, time.perf_counter() - started)
         return is_done
 
-    def _run_on_cpu(self, operands: PlainOperands, alpha: float, *product: Any) -> bool:
-        a, b, c, addresses = product
-        if operands.locate(a, b, c, addresses) is None:
-            return False
-        self._planned.executor.pool.multiply(a, b, c, alpha=alpha)
-        return True
-
     def _run_plan(self, operands: PlainOperands, plan: Plan, alpha: float, *product: Any) -> bool:
-        a, b, c, addresses = product
+        compute = partial(self._planned.run, plan, alpha=alpha, beta=0.0)
         is_current = plan.version == plan.profile.corrections.version
-        if not is_current or operands.locate(a, b, c, addresses) is None:
-            return False
-        self._planned.run(plan, a, b, c, alpha=alpha, beta=0.0)
-        return True
+        return is_current and _run(operands, compute, *product)
+
+
+def _run(operands: PlainOperands, compute: Callable[..., object], *product: Any) -> bool:
+    a, b, c, addresses = product
+    if operands.locate(a, b, c, addresses) is None:
+        return False
+    compute(a, b, c)
+    return True
