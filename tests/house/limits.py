@@ -13,7 +13,7 @@ ROOM_LINES = {
     "page": 5_230,
     "scheduler": 10_593,
     "service": 24_228,
-    "tests": 34_386,
+    "tests": 34_390,
     "wavetrim": 245,
 }
 

@@ -303,7 +303,7 @@ def test_a_thousand_jobs_hear_of_one_end(jobs, succeed, add, request_of):
 
 
 @pytest.mark.needs("postgresql")
-@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_post_waits_for_a_delete_that_came_first(database, jobs, request_of):
     request = request_of()
     with database.begin() as deleter:
