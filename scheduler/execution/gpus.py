@@ -96,7 +96,7 @@ class Gpus:
         assert spec is not None, "a plan with GPU rows names a kernel"
         pipeline = self.pipelines[part.position]
         if not plan.is_straight:
-            if not (spec.is_cublas and plan.may_wait):
+            if not (spec.is_cublas and plan.may_copy_by_driver):
                 return None
             if not (pipeline.find_crowd() != "quiet" if is_crowded is None else is_crowded):
                 return None

@@ -91,7 +91,7 @@ class PlannedProducts:
             return plan
         f = plan.find_crowded_f(numpy_has_cores=crowd == "contended")
         options = replace(options, f=f)
-        if f == 0 and plan.may_wait and options.accuracy != "strict":
+        if f == 0 and plan.may_copy_by_driver and options.accuracy != "strict":
             options = replace(options, kernel="cublas")  # the only one that the driver copies for
         elif f == plan.f:
             return plan

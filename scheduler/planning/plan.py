@@ -243,7 +243,7 @@ class Plan:
         return self.give_cpu(f).predicted
 
     @property
-    def may_wait(self) -> bool:
+    def may_copy_by_driver(self) -> bool:
         """Whether the driver may copy all operands, in the calling thread, on a crowded machine."""
         problem = self.problem
         is_copied = problem.memory == "pageable" and not problem.b_resident
@@ -269,7 +269,7 @@ class Plan:
         if numpy_has_cores:  # its threads are awake
             cpu = replace(cpu, start_seconds=0.0)
         cpu_seconds = find_cpu_seconds(problem, cpu, m)
-        if self.may_wait:
+        if self.may_copy_by_driver:
             profile = self.profile.gpus[self.side.members[0].position]
             gpu_seconds = max(gpu_seconds, find_straight_seconds(problem, profile))
         elif problem.memory == "pageable":
