@@ -13,7 +13,7 @@ ROOM_LINES = {
     "page": 5_230,
     "scheduler": 10_593,
     "service": 24_228,
-    "tests": 34_390,
+    "tests": 34_395,
     "wavetrim": 245,
 }
 

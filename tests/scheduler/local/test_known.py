@@ -1,13 +1,16 @@
 """Which products take the way of an earlier one, beside a GPU."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from wavetrim.kernels.transfer.pinned import locate
-from wavetrim.scheduler.local.known import KnownProducts, ProductKind
+from wavetrim.scheduler.local.known import UNSTOPPED_SECONDS, KnownProducts, ProductKind
 from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem
-from wavetrim.scheduler.profile.corrections import LEAST_RUNS
+from wavetrim.scheduler.profile.corrections import LEAST_RUNS, Corrections
+from wavetrim.scheduler.profile.store import find_profile
 
 
 def test_a_kind_is_that_of_plain_operands_of_its_shapes_that_share_no_memory():
@@ -38,7 +41,9 @@ def test_a_short_way_of_the_cpu_computes_and_its_time_is_noted(tmp_path):
     asked = ask(None)
     assert not known.multiply(asked), "no product of its kind was computed"
     problem = GemmProblem(997, 1003, 701, "float64")
-    plan = choose_plan(problem, machine.planned.find_profile())
+    assumed = find_profile("cpu", devices=(), directory=None, cpu_threads=2)
+    plan = choose_plan(problem, replace(assumed, corrections=Corrections()))
+    assert plan.predicted.total_seconds < UNSTOPPED_SECONDS
     known.keep_plan(asked.kind, plan)
     done = 0
     for _ in range(20):
