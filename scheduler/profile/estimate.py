@@ -86,7 +86,7 @@ reach 5 to 8 in the products of CuPy and PyTorch (results/busy-*.json)."""
 
 START_SECONDS: Final = 0.1e-3
 """Seconds to wake all threads, and to join them. Chosen: 16 threads take 0.1 to 0.2 ms more than
-300³ to 500³ should in a loop, and 0.2 to 0.3 ms 5 ms after the last one (H200's host)."""
+300³ to 500³ should in a loop, and 0.2 to 0.3 ms 5 ms after the last one (H200's host; 3d53540b)."""
 
 CACHE_BYTES: Final = 1 << 20
 """Cache of a core, in bytes; chosen."""

@@ -11,9 +11,9 @@ ROOM_LINES = {
     "kernels": 10_823,
     "lab": 4_718,
     "page": 5_230,
-    "scheduler": 10_593,
-    "service": 24_228,
-    "tests": 34_395,
+    "scheduler": 10_595,
+    "service": 24_231,
+    "tests": 34_427,
     "wavetrim": 245,
 }
 

@@ -30,7 +30,10 @@ from wavetrim.service.storage.database.tables import (
     scope_key,
 )
 
-_COLUMNS: Final = tuple({*jobs.c.keys()} - {"sequence", "idempotency_key"})
+_APART: Final = ("sequence", "idempotency_key")
+"""Columns that are not of a job: where it stands in lists, and the key of its POST."""
+
+_COLUMNS: Final = tuple(column.name for column in jobs.c if column.name not in _APART)
 
 _WRITTEN: Final = (
     "state", "progress", "attempts", "started_at", "finished_at", "plan", "timings",

@@ -1,8 +1,11 @@
 """Which products take the way of an earlier one, beside a GPU."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from wavetrim.kernels.transfer.pinned import locate
 from wavetrim.scheduler.local.known import UNSTOPPED_SECONDS, KnownProducts, ProductKind
@@ -29,29 +32,58 @@ def test_a_kind_is_that_of_plain_operands_of_its_shapes_that_share_no_memory():
         assert operands.locate(*others) is None
 
 
-def test_a_short_way_of_the_cpu_computes_and_its_time_is_noted(tmp_path):
+@pytest.fixture
+def machine(tmp_path):
     machine = LocalMachine(LocalOptions(tmp_path, devices="none", cpu_threads=2))
-    known = KnownProducts(machine, machine.planned)
+    yield machine
+    machine.end()
+
+
+@pytest.fixture
+def known(machine):
+    return KnownProducts(machine, machine.planned)
+
+
+def ask(known):
     rng = np.random.default_rng(1)
     a, b = rng.random((997, 701)), rng.random((701, 1003))
+    return known.ask(a, b, np.full((997, 1003), np.nan), alpha=1.0, beta=0.0, f="auto")
 
-    def ask(c):
-        return known.ask(a, b, c, alpha=1.0, beta=0.0, f="auto")
 
-    asked = ask(None)
-    assert not known.multiply(asked), "no product of its kind was computed"
+def keep(known):
+    """Keep the way of the CPU alone; returns its plan."""
     problem = GemmProblem(997, 1003, 701, "float64")
     assumed = find_profile("cpu", devices=(), directory=None, cpu_threads=2)
     plan = choose_plan(problem, replace(assumed, corrections=Corrections()))
     assert plan.predicted.total_seconds < UNSTOPPED_SECONDS
-    known.keep_plan(asked.kind, plan)
-    done = 0
+    known.keep_plan(ask(known).kind, plan)
+    return plan
+
+
+def find_factor(plan):
+    (factor,) = plan.profile.corrections.list_all().values()
+    return factor
+
+
+def test_a_short_way_of_the_cpu_computes_and_its_time_is_noted(known):
+    assert not known.multiply(ask(known)), "no product of its kind was computed"
+    plan, done = keep(known), 0
     for _ in range(20):
-        asked = ask(np.full((997, 1003), np.nan))
+        asked = ask(known)
         if known.multiply(asked):
             done += 1
-            np.testing.assert_allclose(asked.c, a @ b, rtol=1e-12)
+            np.testing.assert_allclose(asked.c, asked.a @ asked.b, rtol=1e-12)
     assert 16 <= done < 20, "some are chosen anew"
-    (factor,) = plan.profile.corrections.list_all().values()
-    assert factor.runs >= LEAST_RUNS, "their times are noted"
-    machine.end()
+    assert find_factor(plan).runs >= LEAST_RUNS, "their times are noted"
+
+
+def test_to_wait_for_another_thread_is_no_time_of_a_product(known, machine):
+    plan = keep(known)
+    for _ in range(LEAST_RUNS + 1):  # the first run is not noted
+        asked = ask(known)
+        with ThreadPoolExecutor(1) as pool:
+            with machine.lock:
+                product = pool.submit(known.multiply, asked)
+                time.sleep(1)
+            assert product.result()
+    assert find_factor(plan).reported * plan.uncorrected.total_seconds < 0.9
