@@ -12,8 +12,9 @@ import numpy as np
 
 from wavetrim.cpu.blocks import MAX_BLOCK_FLOPS, count_useful
 from wavetrim.cpu.products import Matrix, multiply_plainly, quiet
-from wavetrim.cpu.threads import blas_limit, usable_cores
+from wavetrim.cpu.threads import usable_cores
 from wavetrim.native.element_types import BLAS_DTYPES
+from wavetrim.native.pool import Crowd
 
 _LOST_SECONDS: Final = 1e-3
 """Least time without its core for which a product counts as a loss. Chosen, as in native/waiting.c,
@@ -26,13 +27,17 @@ further one; chosen, as there."""
 _MOST_DOUBLINGS: Final = 4
 """Most doublings; chosen, as there."""
 
+_SPIN_SECONDS: Final = 0.1
+_REST_SECONDS: Final = 0.15
+"""Time for which OpenBLAS's threads spin after a product, and after which they sleep; chosen."""
+
 _LEAST_SHARED_BLOCKS: Final = 32
 """Least size of a product that threads share on a crowded machine, in smallest blocks
 (MIN_BLOCK_TERMS). Chosen: one thread computes it in the 3 ms that another may wait for a core."""
 
 
 class NumpyProducts:
-    """Computes products by NumPy, and decides which. Thread-safe.
+    """Computes products by NumPy, and decides which, and when. Thread-safe.
 
     Args:
         threads: Threads that may compute; NumPy uses all cores.
@@ -43,6 +48,8 @@ class NumpyProducts:
         self._most_flops = threads * MAX_BLOCK_FLOPS  # NumPy's product cannot be cancelled
         self._crowded_until = 0.0
         self._strikes = 0
+        self._asleep_at = self._trusted_until = 0.0
+        self._trust_seconds = _SPIN_SECONDS
 
     @property
     def lose_cores(self) -> bool:
@@ -69,16 +76,30 @@ class NumpyProducts:
         began, used = time.perf_counter(), time.thread_time()
         quiet.context.run(multiply_plainly, a, b, c)
         seconds = time.perf_counter() - began
-        if seconds >= _LOST_SECONDS:
+        self._asleep_at = time.monotonic() + _REST_SECONDS
+        if seconds >= _LOST_SECONDS and not self.lose_cores:
             self._judge(seconds, lost_seconds=seconds - (time.thread_time() - used))
 
-    def multiply_alone(self, a: Matrix, b: Matrix, c: Matrix) -> None:
-        """As `multiply`, in the calling thread alone, for a crowded machine.
+    def bound_spinning(self, crowd: Crowd) -> Crowd:
+        """Who wants the cores beside a GPU: "contended" only while NumPy may go on computing.
 
-        An interrupt may leave BLAS limited to one thread (`blas_limit.end`).
+        While BLAS's threads spin, NumPy computes what the CPU does, and so they spin on, also where
+        nobody else calls BLAS any more. So it stops until they should sleep. If they spin then,
+        others call BLAS, and NumPy goes on twice as long before it stops again.
+
+        Args:
+            crowd: Who else wants the cores now.
         """
-        with blas_limit:
-            quiet.context.run(multiply_plainly, a, b, c)
+        if crowd == "quiet":
+            self._trust_seconds = _SPIN_SECONDS
+        if crowd != "contended":
+            return crowd
+        now = time.monotonic()
+        if now >= self._asleep_at:
+            self._trusted_until = now + self._trust_seconds
+            most_seconds = _SPIN_SECONDS * 2**_MOST_DOUBLINGS
+            self._trust_seconds = min(2 * self._trust_seconds, most_seconds)
+        return "contended" if now < self._trusted_until else "crowded"
 
     def _judge(self, seconds: float, *, lost_seconds: float) -> None:
         """Count losses in a row, from a product of at least a millisecond."""

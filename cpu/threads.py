@@ -7,7 +7,7 @@ and its control group, or any group above it, may have a CPU quota.
 import math
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -40,7 +40,7 @@ class BlasLimit:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may compute, too
         self._products = 0
         self._libraries: list[Any] | None = None
         self._threads: list[int] = []
@@ -53,20 +53,31 @@ class BlasLimit:
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            self._products -= 1
+            self._products = max(0, self._products - 1)  # `end` forgets those that run
             if self._products == 0:
                 self._restore()
+
+    def run(self, compute: Callable[..., object], *arguments: Any) -> None:
+        """Call a function that computes a product, in one thread."""
+        try:
+            with self:
+                compute(*arguments)
+        except BaseException:
+            self.end()
+            raise
 
     def end(self) -> None:
         """Give BLAS its threads back after an interrupt, which may have left it limited.
 
-        No product may run meanwhile.
+        A product that runs meanwhile in another thread may get them, too.
         """
         with self._lock:
             self._products = 0
             self._restore()
 
     def _limit(self) -> None:
+        if self._threads:  # a signal handler has interrupted `_restore`
+            return
         if self._libraries is None:  # the search takes milliseconds, so it is done once
             found = threadpoolctl.ThreadpoolController().select(user_api="blas")
             self._libraries = list(found.lib_controllers)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wavetrim.cpu.blocks import can_share
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.kernels.pipeline.host_product import PlainOperands
 from wavetrim.kernels.transfer.pinned import locate
@@ -31,7 +32,8 @@ _KEPT: Final = 512
 """Kinds of products whose way is kept; chosen, to bound host memory."""
 
 _CHOSEN_ANEW: Final = 8
-"""One of this many products is treated as if it were new, and may get another plan. Chosen."""
+"""One of this many products is treated as if it were new, and may get another plan, which takes a
+millisecond or two where corrections have changed. Chosen."""
 
 UNSTOPPED_SECONDS: Final = 50e-3
 """Longest predicted time of a product that ends though the interpreter exits. Chosen: to look
@@ -50,6 +52,7 @@ class ProductKind(NamedTuple):
         dtype: Element type of A.
         alpha: Factor of the product.
         is_pinned: Whether all three matrices are in page-locked memory.
+        is_for_gpu: Whether the GPU is to compute all rows.
         crowd: Who else wants the cores, where that matters.
     """
 
@@ -58,11 +61,12 @@ class ProductKind(NamedTuple):
     dtype: np.dtype[Any]
     alpha: float
     is_pinned: bool
+    is_for_gpu: bool
     crowd: Crowd | None
 
     @property
     def is_tiny(self) -> bool:
-        """Whether no GPU is asked for it."""
+        """Whether no GPU is asked for it, unless the caller does."""
         return self.a_shape[0] * self.a_shape[1] * self.b_shape[1] < LEAST_PLANNED_TERMS
 
     def describe_operands(self) -> PlainOperands:
@@ -89,8 +93,10 @@ class KnownProducts:
         self._ways = LastUsed[ProductKind, Way](_KEPT)
         self._runs = 0
 
-    def ask(self, a: Any, b: Any, out: Any, *, alpha: Any, beta: Any, f: Any) -> Asked | None:
-        """Describe a product without options; None unless it is one of two plain matrices.
+    def ask(
+        self, a: Any, b: Any, out: Any, *, alpha: Any, beta: Any, f: Any, device: Any
+    ) -> Asked | None:
+        """Describe a product without other options; None unless it is one of two plain matrices.
 
         Args:
             a: The left operand.
@@ -99,21 +105,24 @@ class KnownProducts:
             alpha: Factor of the product.
             beta: Factor of C, which is not there.
             f: Rows that the CPU computes.
+            device: The device that computes all rows.
         """
         if not (type(a) is type(b) is np.ndarray and a.ndim == b.ndim == 2):
             return None
-        is_usual = type(alpha) is type(beta) is float and beta == 0 and type(f) is str
-        if not (is_usual and f == "auto"):
+        is_usual = type(alpha) is type(beta) is float and beta == 0 and type(f) in (str, int)
+        if not (is_usual and f in ("auto", 0) and (device is None or device == "gpu")):
             return None
         (m, k), n = a.shape, b.shape[1]
         c = np.empty((m, n), a.dtype) if out is None else out
         if type(c) is not np.ndarray:
             return None
         addresses, is_pinned = locate(a, b, c)
-        # A GPU copies page-locked memory without a core.
-        is_disturbed = not is_pinned and m * n * k >= LEAST_PLANNED_TERMS
-        crowd = self._machine.find_crowd() if is_disturbed else None
-        kind = ProductKind(a.shape, b.shape, a.dtype, alpha, is_pinned, crowd)
+        # A GPU copies page-locked memory without a core, and a small product needs only this one.
+        crowd: Crowd | None = None
+        if not is_pinned and m * n * k >= LEAST_PLANNED_TERMS:
+            crowd = self._machine.find_crowd() if can_share(m, n, k) else "quiet"
+        is_for_gpu = device == "gpu" or f == 0
+        kind = ProductKind(a.shape, b.shape, a.dtype, alpha, is_pinned, is_for_gpu, crowd)
         return Asked(kind, a, b, c, addresses)
 
     def multiply(self, asked: Asked) -> bool:
@@ -126,7 +135,8 @@ class KnownProducts:
     def keep_numpy(self, kind: ProductKind) -> None:
         """Let NumPy compute the next products of a kind, if that does not depend on the cores."""
         if kind.crowd is not None or kind.is_tiny:
-            compute = partial(self._machine.multiply_by_numpy, crowd=kind.crowd or "quiet")
+            machine = self._machine
+            compute = partial(machine.call_blas, kind.crowd, machine.numpy.multiply)
             self._ways.keep(kind, partial(_run, kind.describe_operands(), compute))
 
     def keep_plan(self, kind: ProductKind, plan: Plan) -> None:
@@ -134,9 +144,8 @@ class KnownProducts:
         way = self._find_short_way(kind, plan)
         if way is not None:
             self._ways.keep(kind, partial(self._planned.run_alone, self._run_timed, way, plan))
-        elif not (kind.is_pinned and plan.f):  # a CPU part depends on who has the cores
-            operands = kind.describe_operands()
-            self._ways.keep(kind, partial(self._run_plan, operands, plan, kind.alpha))
+        else:
+            self._ways.keep(kind, partial(self._run_plan, kind, kind.describe_operands(), plan))
 
     def _find_short_way(self, kind: ProductKind, plan: Plan) -> Way | None:
         """The way of a plan for one device, without the checks of other runs."""
@@ -158,10 +167,14 @@ class KnownProducts:
             self._planned.executor.note(plan, time.perf_counter() - started)
         return is_done
 
-    def _run_plan(self, operands: PlainOperands, plan: Plan, alpha: float, *product: Any) -> bool:
-        compute = partial(self._planned.run, plan, alpha=alpha, beta=0.0)
-        is_current = plan.version == plan.profile.corrections.version
-        return is_current and _run(operands, compute, *product)
+    def _run_plan(
+        self, kind: ProductKind, operands: PlainOperands, plan: Plan, *product: Any
+    ) -> bool:
+        """Take the way of a plan, if the CPU's part of a split finds its cores."""
+        if kind.is_pinned and plan.f and self._machine.find_crowd() != "quiet":
+            return False
+        compute = partial(self._planned.run, plan, alpha=kind.alpha, beta=0.0)
+        return _run(operands, compute, *product)
 
 
 def _run(operands: PlainOperands, compute: Callable[..., object], *product: Any) -> bool:

@@ -5,7 +5,7 @@ as long as some thousand small products.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,7 +168,7 @@ class LocalMachine:
             return "crowded" if self.numpy.lose_cores else "quiet"
         if self._planned is None:
             return "quiet"
-        return self._planned.executor.gpus.pipelines[0].find_crowd()
+        return self.numpy.bound_spinning(self._planned.executor.gpus.pipelines[0].find_crowd())
 
     def suits_numpy(self, m: int, n: int, k: int, dtype: np.dtype[Any], crowd: Crowd) -> bool:
         """Whether NumPy is to compute a large product of the CPU alone.
@@ -180,22 +180,24 @@ class LocalMachine:
             return False
         return self.numpy.suit(m, n, k, dtype, is_crowded=crowd == "crowded")
 
-    def multiply_by_numpy(self, a: Matrix, b: Matrix, c: Matrix, crowd: Crowd) -> None:
-        """C ← A·B by NumPy; several threads do so at once unless the machine is crowded."""
-        if crowd != "crowded":
-            with self.enter_thread():
-                self.numpy.multiply(a, b, c)
-            return
-        with self.lock:
-            try:
-                if not self.has_ended:
-                    self.numpy.multiply_alone(a, b, c)
-                    return
-            except BaseException:
-                blas_limit.end()
-                raise
-        self.stop_daemon()
-        self.numpy.multiply_alone(a, b, c)
+    def call_blas(
+        self, crowd: Crowd | None, compute: Callable[..., object], *arguments: Any
+    ) -> None:
+        """Let the calling thread compute a product by BLAS.
+
+        BLAS has one thread on a crowded machine, and beside a GPU unless its threads spin already.
+
+        Args:
+            crowd: Who else wants the cores; None for a product that is too small for threads.
+            compute: The function that computes it.
+            *arguments: The function's.
+        """
+        is_alone = crowd == "crowded" or (self.has_gpu and crowd == "quiet")
+        with self.enter_thread():
+            if is_alone:
+                blas_limit.run(compute, *arguments)
+            else:
+                compute(*arguments)
 
     def enter_thread(self) -> AbstractContextManager[Any]:
         """What the calling thread holds while it calls BLAS outside `lock`."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wavetrim.cpu.blocks import is_small
+from wavetrim.cpu.blocks import can_share, is_small
 from wavetrim.cpu.operands import find_blas_strides
 from wavetrim.cpu.products import multiply_alone, multiply_block, quiet, scale
 from wavetrim.native.element_types import BLAS_DTYPES, is_integer
@@ -98,8 +98,8 @@ def multiply(
     `read_options` is called for the machine's options where it is not there yet.
     """
     asked = None
-    if accuracy is c is device is devices is None and not verify and (known := find_known()):
-        asked = known.ask(a, b, out, alpha=alpha, beta=beta, f=f)
+    if accuracy is c is devices is None and not verify and (known := find_known()):
+        asked = known.ask(a, b, out, alpha=alpha, beta=beta, f=f, device=device)
         if asked is not None and known.multiply(asked):
             return asked.c
     left, right = read_array("a", a), read_array("b", b)
@@ -163,8 +163,10 @@ def _compute(
     fold = options.f == "auto"  # a given F applies to each matrix
     rows = problem.rows if fold and problem.shares_b else problem.m
     first, parts, kind = None, None, product.kind
-    is_tiny = device is None and rows * problem.n * problem.k < LEAST_PLANNED_TERMS
-    crowd: Crowd = "quiet" if is_tiny else (kind and kind.crowd) or machine.find_crowd()
+    is_free = device is None and options is NO_OPTIONS
+    is_tiny = is_free and rows * problem.n * problem.k < LEAST_PLANNED_TERMS
+    needs_one_thread = is_tiny or (machine.has_gpu and not can_share(rows, problem.n, problem.k))
+    crowd: Crowd = "quiet" if needs_one_thread else (kind and kind.crowd) or machine.find_crowd()
     if machine.has_gpu and device != "cpu" and not is_tiny:
         parts = unstack(left, right, result, problem, fold=fold)
         first = next(parts)
@@ -172,7 +174,10 @@ def _compute(
     has_choice = first is not None or options is not NO_OPTIONS
     plan = _choose_plan(machine, product, rows, first, crowd) if has_choice else None
     is_of_cpu = plan is None or plan.gpu_rows == 0
-    if is_of_cpu and _compute_by_numpy(machine, product, rows, (left, right, result), crowd):
+    matrices = left, right, result
+    if is_of_cpu and _compute_by_numpy(
+        machine, product, rows, matrices, None if is_tiny else crowd
+    ):
         if kind is not None and machine.known is not None and product.is_plain:
             machine.known.keep_numpy(kind)
         return
@@ -229,24 +234,24 @@ def _compute_by_numpy(
     product: _Product,
     rows: int,
     matrices: Matrices,
-    crowd: Crowd,
+    crowd: Crowd | None,
 ) -> bool:
     """Compute a product of the CPU alone by NumPy; False, with nothing done, if it is slower."""
     sizes, dtype, alpha, beta = product.problem, product.dtype, product.alpha, product.beta
     left, right, result = matrices
     if is_small(rows, sizes.n, sizes.k, DTYPE_NAMES[dtype]):
-        if product.is_plain and crowd == "crowded":
-            machine.multiply_by_numpy(left, right, result, crowd)
-        else:
-            with machine.enter_thread():
-                multiply_alone(left, right, result, alpha=alpha, beta=beta)
+        compute = partial(multiply_alone, alpha=alpha, beta=beta)
+        machine.call_blas(crowd, compute, left, right, result)
         return True
     is_matrix = not (sizes.stack or sizes.a_is_vector or sizes.b_is_vector)
     suits = (
-        product.is_plain and is_matrix and machine.suits_numpy(rows, sizes.n, sizes.k, dtype, crowd)
+        product.is_plain
+        and is_matrix
+        and machine.suits_numpy(rows, sizes.n, sizes.k, dtype, crowd or "quiet")
     )
     if suits:
-        machine.multiply_by_numpy(_lay_out(left), _lay_out(right), result, crowd)
+        left, right = _lay_out(left), _lay_out(right)
+        machine.call_blas(crowd, machine.numpy.multiply, left, right, result)
     return suits
 
 

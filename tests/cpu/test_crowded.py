@@ -88,6 +88,25 @@ def test_products_of_numpy_are_crowded_by_other_processes_and_not_by_their_own_t
     assert quiet < 30
 
 
+def test_numpy_stops_in_time_for_its_own_threads_to_fall_asleep_and_goes_on_if_others_spin():
+    numpy, matrix = NumpyProducts(usable_cores()), np.ones((50, 50))
+
+    def measure_seconds(crowd):
+        began = time.monotonic()
+        while numpy.bound_spinning("contended") == crowd:
+            if crowd == "contended":
+                numpy.multiply(matrix, matrix, np.empty_like(matrix))
+            time.sleep(0.001)
+        return time.monotonic() - began
+
+    assert numpy.bound_spinning("quiet") == "quiet"
+    first, rest, second = map(measure_seconds, ("contended", "crowded", "contended"))
+    assert rest > 0.12, "BLAS's threads spin for 0.1 s"
+    assert second > 1.5 * first, "others spin"
+    time.sleep(0.2)
+    assert numpy.bound_spinning("contended") == "contended", "it computed nothing for so long"
+
+
 SPIN = """
 import hashlib, os, sys, threading, time
 from pathlib import Path

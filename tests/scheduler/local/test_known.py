@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.processes import expect_output, run_python
 from wavetrim.kernels.transfer.pinned import locate
 from wavetrim.scheduler.local.known import UNSTOPPED_SECONDS, KnownProducts, ProductKind
 from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
@@ -18,7 +19,9 @@ from wavetrim.scheduler.profile.store import find_profile
 
 def test_a_kind_is_that_of_plain_operands_of_its_shapes_that_share_no_memory():
     a, b, c = (np.zeros(shape, "float32") for shape in ((5, 3), (3, 7), (5, 7)))
-    kind = ProductKind(a.shape, b.shape, a.dtype, 1.0, is_pinned=False, crowd="quiet")
+    kind = ProductKind(
+        a.shape, b.shape, a.dtype, 1.0, is_pinned=False, is_for_gpu=False, crowd="quiet"
+    )
     operands, memory = kind.describe_operands(), np.empty(50, "float32")
     assert operands.locate(a, b, c) == locate(a, b, c)[0]
     overlapping = memory[:35].reshape(5, 7), memory[20:41].reshape(3, 7)
@@ -47,7 +50,7 @@ def known(machine):
 def ask(known):
     rng = np.random.default_rng(1)
     a, b = rng.random((997, 701)), rng.random((701, 1003))
-    return known.ask(a, b, np.full((997, 1003), np.nan), alpha=1.0, beta=0.0, f="auto")
+    return known.ask(a, b, np.full((997, 1003), np.nan), alpha=1.0, beta=0.0, f="auto", device=None)
 
 
 def keep(known):
@@ -87,3 +90,51 @@ def test_to_wait_for_another_thread_is_no_time_of_a_product(known, machine):
                 time.sleep(1)
             assert product.result()
     assert find_factor(plan).reported * plan.uncorrected.total_seconds < 0.9
+
+
+@pytest.mark.gpu
+def test_products_beside_a_gpu_leave_no_thread_of_blas_awake():
+    awake = run_python("""
+import statistics, time
+from pathlib import Path
+import numpy as np, wavetrim
+
+def count_running():
+    states = [one.read_text().rpartition(")")[2].split()[0]
+        for one in Path("/proc/self/task").glob("*/stat")]
+    return states.count("R")
+
+sizes = (1192, 89, 18), (24, 1666, 64), (300, 300, 300), (700, 700, 700), (150, 2300, 4700)
+products = [(np.ones((m, k)), np.ones((k, n))) for m, n, k in sizes]
+counts = []
+for a, b in products * 20:
+    wavetrim.matmul(a, b)
+    time.sleep(0.005)  # threads of pools sleep by then, and BLAS's not for 0.1 s
+    counts.append(count_running())
+print(statistics.median(counts))
+""")
+    assert float(awake.stdout) <= 2, awake.stderr
+
+
+@pytest.mark.gpu
+def test_a_split_that_is_known_gives_the_same_product():
+    expect_output(
+        """
+import numpy as np, wavetrim
+from wavetrim.kernels.transfer.pinned import pin_matrix
+
+m, n, k = 20_000, 4000, 32
+assert 0 < wavetrim.plan(m, n, k, memory="pinned").f < m
+rng = np.random.default_rng(2)
+a, b, c = (pin_matrix(*shape, "float32") for shape in ((m, k), (k, n), (m, n)))
+a[:], b[:] = rng.random(a.shape), rng.random(b.shape)
+for rows in (slice(0, 100), slice(-100, None), slice(9_000, 9_100)) * 3:
+    c.fill(np.nan)
+    wavetrim.matmul(a, b, out=c)
+    assert not np.isnan(c).any()
+    assert_product(c[rows], a[rows], b)
+print("right")
+""",
+        prints="right\n",
+        WAVETRIM_DEVICES="0",
+    )
