@@ -41,7 +41,7 @@ class Contention(NamedTuple):
 
 CONTENTION: Final[dict[Memory, Contention]] = {
     "pageable": Contention(start_seconds=1.25e-3, copies=1.6, memory=1.6),
-    "pinned": Contention(start_seconds=0.2e-3, copies=1.05, memory=2.8),
+    "pinned": Contention(start_seconds=0.3e-3, copies=1.0, memory=1.8),
 }
 """Chosen, by sweeps of F on an H100 and two H200s with 16 cores (results/host-*-sweeps.json). A GPU
 copies page-locked memory as fast as without a CPU part, which pays for it. They are not calibrated:

@@ -50,10 +50,11 @@ DUPLEX: Final[dict[Memory, float]] = {"pageable": 2 * 0.70, "pinned": 2 * 0.59}
 """Factor on copies while the other direction is busy: page-locked ones reach 93 GB/s both ways and
 55 one way, staged ones share threads."""
 
-CALL_SECONDS: Final[dict[Memory, float]] = {"pageable": 400e-6, "pinned": 50e-6}
+CALL_SECONDS: Final[dict[Memory, float]] = {"pageable": 600e-6, "pinned": 50e-6}
 """Seconds of a product before its first step, after other work: staging threads have to wake up,
 and their first pieces overlap nothing. In turns with others, products with 3 to 84 MB take 0.3 to
-0.6 ms besides their bytes at the link's rate (H200, 16 cores; c3a44111)."""
+0.6 ms besides their bytes at the link's rate (H200, 16 cores; c3a44111), ten with 13 to 400 MB 0.5
+to 1.0 (H200)."""
 
 # Several GPUs of a host: two H100s, and three and four H200s on one socket.
 
@@ -84,7 +85,7 @@ COPY_GBYTES_PER_SECOND: Final = 8.0
 """The driver's copies between pageable memory and its own, 1e9 bytes a second: with the link's they
 reach 5 to 8 in the products of CuPy and PyTorch (results/busy-*.json)."""
 
-START_SECONDS: Final = 0.1e-3
+START_SECONDS: Final = 0.2e-3
 """Seconds to wake all threads, and to join them. Chosen: 16 threads take 0.1 to 0.2 ms more than
 300³ to 500³ should in a loop, and 0.2 to 0.3 ms 5 ms after the last one (H200's host; 3d53540b)."""
 

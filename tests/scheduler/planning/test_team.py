@@ -109,5 +109,5 @@ def test_few_rows_of_a_large_b_are_divided_by_columns(f):
     first, second = (part.columns for part in two.gpu_parts)
     assert (first.stop % 128, second) == (0, range(first.stop, 8000))
     assert list_rows(two) == [range(128 - f)] * 2
-    assert two.predicted.gpu_seconds < 0.6 * one.predicted.gpu_seconds
+    assert two.predicted.gpu_seconds < 0.62 * one.predicted.gpu_seconds
     assert not choose_plan_on(replace(wide, b_resident=True), TWO, options, (0, 1)).divides_columns
