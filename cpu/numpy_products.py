@@ -76,9 +76,12 @@ class NumpyProducts:
         began, used = time.perf_counter(), time.thread_time()
         quiet.context.run(multiply_plainly, a, b, c)
         seconds = time.perf_counter() - began
-        self._asleep_at = time.monotonic() + _REST_SECONDS
         if seconds >= _LOST_SECONDS and not self.lose_cores:
             self._judge(seconds, lost_seconds=seconds - (time.thread_time() - used))
+
+    def note_spinning(self) -> None:
+        """Record that BLAS's threads, which spun already, have computed a product beside a GPU."""
+        self._asleep_at = time.monotonic() + _REST_SECONDS
 
     def bound_spinning(self, crowd: Crowd) -> Crowd:
         """Who wants the cores beside a GPU: "contended" only while NumPy may go on computing.

@@ -135,8 +135,9 @@ class KnownProducts:
     def keep_numpy(self, kind: ProductKind) -> None:
         """Let NumPy compute the next products of a kind, if that does not depend on the cores."""
         if kind.crowd is not None or kind.is_tiny:
-            machine = self._machine
-            compute = partial(machine.call_blas, kind.crowd, machine.numpy.multiply)
+            machine, is_vector = self._machine, min(kind.a_shape[0], kind.b_shape[1]) == 1
+            crowd = "quiet" if is_vector and kind.crowd is None else kind.crowd
+            compute = partial(machine.call_blas, crowd, machine.numpy.multiply)
             self._ways.keep(kind, partial(_run, kind.describe_operands(), compute))
 
     def keep_plan(self, kind: ProductKind, plan: Plan) -> None:

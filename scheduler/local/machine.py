@@ -34,7 +34,8 @@ Matrix = NDArray[Any]
 
 LEAST_PLANNED_TERMS: Final = 1 << 19
 """Terms, M N K, below which no GPU is asked for: a core takes about 10 µs, a GPU's call 30. Chosen:
-to find a plan would take longer than the product."""
+to find a plan would take longer than the product. OpenBLAS, too, computes such matrices in one
+thread, but no vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,7 @@ class LocalMachine:
         BLAS has one thread on a crowded machine, and beside a GPU unless its threads spin already.
 
         Args:
-            crowd: Who else wants the cores; None for a product that is too small for threads.
+            crowd: Who else wants the cores; None for a product that BLAS does not divide.
             compute: The function that computes it.
             *arguments: The function's.
         """
@@ -196,8 +197,10 @@ class LocalMachine:
         with self.enter_thread():
             if is_alone:
                 blas_limit.run(compute, *arguments)
-            else:
-                compute(*arguments)
+                return
+            compute(*arguments)
+            if crowd == "contended":
+                self.numpy.note_spinning()
 
     def enter_thread(self) -> AbstractContextManager[Any]:
         """What the calling thread holds while it calls BLAS outside `lock`."""

@@ -174,10 +174,9 @@ def _compute(
     has_choice = first is not None or options is not NO_OPTIONS
     plan = _choose_plan(machine, product, rows, first, crowd) if has_choice else None
     is_of_cpu = plan is None or plan.gpu_rows == 0
+    blas_crowd = None if is_tiny and min(rows, problem.n) > 1 else crowd
     matrices = left, right, result
-    if is_of_cpu and _compute_by_numpy(
-        machine, product, rows, matrices, None if is_tiny else crowd
-    ):
+    if is_of_cpu and _compute_by_numpy(machine, product, rows, matrices, blas_crowd):
         if kind is not None and machine.known is not None and product.is_plain:
             machine.known.keep_numpy(kind)
         return

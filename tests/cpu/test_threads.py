@@ -78,3 +78,32 @@ print([x["num_threads"] for x in threadpoolctl.threadpool_info() if x["user_api"
 """
     answer = run_python(program, OPENBLAS_NUM_THREADS="2")  # where no other BLAS is loaded
     assert answer.stdout == "[1]\n", answer.stderr
+
+
+def test_blas_has_its_threads_again_after_products_in_one_thread_however_they_end():
+    program = """
+import numpy, signal, threadpoolctl
+from wavetrim.cpu.threads import blas_limit
+
+def count():
+    return [x["num_threads"] for x in threadpoolctl.threadpool_info() if x["user_api"] == "blas"]
+
+def fail():
+    raise MemoryError
+
+def multiply(*_):  # also as a signal's handler, while another product runs
+    blas_limit.run(lambda: seen.append(count()))
+
+seen = []
+signal.signal(signal.SIGALRM, multiply)
+blas_limit.run(lambda: (multiply(), signal.raise_signal(signal.SIGALRM), seen.append(count())))
+print(seen, count())
+try:
+    blas_limit.run(fail)
+except MemoryError:
+    print(count())
+multiply()
+print(seen[-1], count())
+"""
+    answer = run_python(program, OPENBLAS_NUM_THREADS="2")
+    assert answer.stdout == "[[1], [1], [1]] [2]\n[2]\n[1] [2]\n", answer.stderr
