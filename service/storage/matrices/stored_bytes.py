@@ -7,11 +7,12 @@ use. No one else changes the rows while a service has the data folder.
 
 import errno
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Engine, Row, func, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -21,6 +22,9 @@ from wavetrim.service.storage.database.tables import api_keys, matrices
 from wavetrim.service.storage.disk.files import explain, require_space
 from wavetrim.service.storage.errors import StorageFailed, StorageFull, StoredQuotaReached
 from wavetrim.service.storage.matrices.matrix import Matrix
+
+_QUOTA_SECONDS: Final = 1.0
+"""Time for which a quota that was read holds: changes of keys count within two seconds."""
 
 
 class StoredBytes:
@@ -47,6 +51,8 @@ class StoredBytes:
         self._made = set[str]()  # those whose files are made, and count
         self._sent = Counter[str]()  # by id, how many callers are being sent it
         self._removed: dict[str, tuple[str, int]] = {}  # owner and bytes of those that are sent
+        self._quotas: dict[str, int | None] = {}
+        self._quotas_until = 0.0
         self._lock = threading.Lock()
 
     # Matrices that are not published yet.
@@ -59,7 +65,7 @@ class StoredBytes:
             StorageFull: There is no space for it now: by the setting, or on the disk.
             StorageFailed: The folder is away.
         """
-        most_bytes = self._read_quota(matrix.owner) if matrix.owner else None
+        most_bytes = self._find_quota(matrix.owner) if matrix.owner else None
         with self._lock:
             if most_bytes is not None:
                 total_bytes = self._count_owned(matrix.owner) + matrix.size_bytes
@@ -168,10 +174,15 @@ class StoredBytes:
         with self._lock:
             return self._count_owned(owner)
 
-    def _read_quota(self, owner: str) -> int | None:
-        wanted = select(api_keys.c.max_stored_bytes).where(api_keys.c.name == owner)
-        with reading(self._database) as connection:
-            return connection.scalar(wanted)
+    def _find_quota(self, owner: str) -> int | None:
+        if time.monotonic() >= self._quotas_until:
+            self._quotas, self._quotas_until = {}, time.monotonic() + _QUOTA_SECONDS
+        quotas = self._quotas
+        if owner not in quotas:
+            wanted = select(api_keys.c.max_stored_bytes).where(api_keys.c.name == owner)
+            with reading(self._database) as connection:
+                quotas[owner] = connection.scalar(wanted)
+        return quotas[owner]
 
     def _require(self, size_bytes: int) -> None:
         """Make sure that there is space for a file of this length."""
