@@ -18,6 +18,7 @@ enum {
     CROWDED_PATIENCE = 50000,  // nanoseconds to spin on a crowded machine; chosen
     FRESH = 100000,  // nanoseconds for which a count of running threads stands: to count takes 2000; chosen
     FRESH_OWN = 20000000,  // the same for this process's threads: to look at one takes some 5000; chosen
+    LOOKED_AT = 64,  // most threads of this process that are looked at; chosen
 };
 
 static atomic_int nobody;
@@ -47,14 +48,14 @@ static int count_running(void)
     return sscanf(text, "%*s %*s %*s %d/", &running) == 1 ? running : 0;
 }
 
-// Threads of this process that can run now, the calling one included; at most `most`. BLAS's come early, because
-// threads are listed by age.
+// Threads of this process that can run now, the calling one included; at most `most`. A process with PyTorch has some
+// 250 threads, and to look at all takes a millisecond. They are listed by age, so BLAS's come early.
 static int count_own_running(int most)
 {
     DIR* const threads = opendir("/proc/self/task");
     if (threads == NULL) return 0;
-    int running = 0;
-    for (struct dirent* thread; running < most && (thread = readdir(threads)) != NULL;) {
+    int running = 0, looked_at = 0;
+    for (struct dirent* thread; running < most && looked_at++ < LOOKED_AT && (thread = readdir(threads)) != NULL;) {
         char text[512];
         snprintf(text, sizeof text, "%s/stat", thread->d_name);
         const int file = thread->d_name[0] == '.' ? -1 : openat(dirfd(threads), text, O_RDONLY | O_CLOEXEC);
