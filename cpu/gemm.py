@@ -71,11 +71,6 @@ class CpuPool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def native(self) -> bool:
-        """Whether C threads are running; False before `prepare` or a large enough product."""
-        return self._native is not None
-
     def prepare(self) -> bool:
         """Compile the library and start the C threads; False where that is impossible."""
         with self._opening:

@@ -35,7 +35,7 @@ a = numpy.random.default_rng(1).random((1031, 517))
 c = numpy.empty((1031, 1031))
 with CpuPool(2) as pool:
     pool.multiply(a, a.T, c)
-    print(pool.native, numpy.allclose(c, a @ a.T))
+    print(pool.prepare(), numpy.allclose(c, a @ a.T))
 """
 _WRITABLE = {"/data", "/tmp", "/var/tmp", "/run/lock"}
 
