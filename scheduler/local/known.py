@@ -8,6 +8,7 @@ one of that kind takes it at once.
 import time
 from collections.abc import Callable
 from functools import partial
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -52,7 +53,7 @@ class ProductKind(NamedTuple):
         dtype: Element type of A.
         alpha: Factor of the product.
         is_pinned: Whether all three matrices are in page-locked memory.
-        is_for_gpu: Whether the GPU is to compute all rows.
+        device: "cpu" or "gpu" if that is to compute all rows; None for the best.
         crowd: Who else wants the cores, where that matters.
     """
 
@@ -61,7 +62,7 @@ class ProductKind(NamedTuple):
     dtype: np.dtype[Any]
     alpha: float
     is_pinned: bool
-    is_for_gpu: bool
+    device: str | None
     crowd: Crowd | None
 
     @property
@@ -109,10 +110,13 @@ class KnownProducts:
         """
         if not (type(a) is type(b) is np.ndarray and a.ndim == b.ndim == 2):
             return None
-        is_usual = type(alpha) is type(beta) is float and beta == 0 and type(f) in (str, int)
-        if not (is_usual and f in ("auto", 0) and (device is None or device == "gpu")):
-            return None
         (m, k), n = a.shape, b.shape[1]
+        if not (type(alpha) is type(beta) is float and beta == 0):
+            return None
+        if device is None and type(f) is int and f in (0, m):
+            f, device = "auto", "cpu" if f else "gpu"
+        if not (type(f) is str and f == "auto" and type(device) in (str, NoneType)):
+            return None
         c = np.empty((m, n), a.dtype) if out is None else out
         if type(c) is not np.ndarray:
             return None
@@ -121,8 +125,7 @@ class KnownProducts:
         crowd: Crowd | None = None
         if not is_pinned and m * n * k >= LEAST_PLANNED_TERMS:
             crowd = self._machine.find_crowd() if can_share(m, n, k) else "quiet"
-        is_for_gpu = device == "gpu" or f == 0
-        kind = ProductKind(a.shape, b.shape, a.dtype, alpha, is_pinned, is_for_gpu, crowd)
+        kind = ProductKind(a.shape, b.shape, a.dtype, alpha, is_pinned, device, crowd)
         return Asked(kind, a, b, c, addresses)
 
     def multiply(self, asked: Asked) -> bool:

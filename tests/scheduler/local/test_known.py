@@ -19,9 +19,7 @@ from wavetrim.scheduler.profile.store import find_profile
 
 def test_a_kind_is_that_of_plain_operands_of_its_shapes_that_share_no_memory():
     a, b, c = (np.zeros(shape, "float32") for shape in ((5, 3), (3, 7), (5, 7)))
-    kind = ProductKind(
-        a.shape, b.shape, a.dtype, 1.0, is_pinned=False, is_for_gpu=False, crowd="quiet"
-    )
+    kind = ProductKind(a.shape, b.shape, a.dtype, 1.0, is_pinned=False, device=None, crowd="quiet")
     operands, memory = kind.describe_operands(), np.empty(50, "float32")
     assert operands.locate(a, b, c) == locate(a, b, c)[0]
     overlapping = memory[:35].reshape(5, 7), memory[20:41].reshape(3, 7)
@@ -47,10 +45,18 @@ def known(machine):
     return KnownProducts(machine, machine.planned)
 
 
-def ask(known):
+def ask(known, *, f="auto", device=None):
     rng = np.random.default_rng(1)
     a, b = rng.random((997, 701)), rng.random((701, 1003))
-    return known.ask(a, b, np.full((997, 1003), np.nan), alpha=1.0, beta=0.0, f="auto", device=None)
+    return known.ask(a, b, np.full((997, 1003), np.nan), alpha=1.0, beta=0.0, f=f, device=device)
+
+
+def test_all_rows_of_one_device_are_another_kind_than_those_that_the_planner_divides(known):
+    assert ask(known).kind.device is None
+    assert ask(known, f=997).kind == ask(known, device="cpu").kind != ask(known).kind
+    assert ask(known, f=0).kind == ask(known, device="gpu").kind != ask(known, f=997).kind
+    for options in ({"f": 5}, {"f": 0, "device": "cpu"}, {"f": True}, {"device": np.arange(3)}):
+        assert ask(known, **options) is None
 
 
 def keep(known):
