@@ -16,35 +16,20 @@ _SPARE: Final = 8
 """Files and leases for which no connection has to go: those who are connected can work; chosen."""
 
 
-def limit_connections(wanted: int | None) -> int:
-    """The most connections for which the process has file descriptors.
-
-    A quarter of the descriptors, and at least RESERVED, are left to files, database and engine.
-
-    Args:
-        wanted: What was asked for; None for as many as possible.
-
-    Raises:
-        SettingRefused: More were asked for than that.
-    """
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    possible = max(_LEAST_CONNECTIONS, most - max(RESERVED, most // 4))
-    if wanted is None:
-        return possible
-    if wanted > possible:
-        limit = f"at most {possible}: the process may open {most} descriptors (ulimit -n)"
-        raise SettingRefused("max_connections", wanted, limit)
-    return wanted
-
-
 class Descriptors:
     """Counts what callers hold: connections, and the files, leases and sockets beside them.
 
     Otherwise whoever holds many would leave none to the database, the engine and new callers. A
     caller with a name may hold half of them. To be used from one event loop.
 
+    A quarter of the process's descriptors, and at least RESERVED, are left to files, database and
+    engine.
+
     Args:
-        wanted: The most connections, by the settings.
+        wanted: The most connections, by the settings; None for as many as possible.
+
+    Raises:
+        SettingRefused: There are fewer descriptors than that.
 
     Attributes:
         connections: The most connections.
@@ -53,8 +38,12 @@ class Descriptors:
     """
 
     def __init__(self, wanted: int | None) -> None:
-        self.connections = limit_connections(wanted)
-        self._most = limit_connections(None)
+        all_, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._most = max(_LEAST_CONNECTIONS, all_ - max(RESERVED, all_ // 4))
+        if wanted is not None and wanted > self._most:
+            limit = f"at most {self._most}: the process may open {all_} descriptors (ulimit -n)"
+            raise SettingRefused("max_connections", wanted, limit)
+        self.connections = self._most if wanted is None else wanted
         self._taken = 0
         self._held: Counter[str] = Counter()
         self.few = max(_LEAST_CONNECTIONS, self._most // 8)

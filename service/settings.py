@@ -228,12 +228,15 @@ class Settings(MachineSettings):
     @property
     def on_loopback(self) -> bool:
         """True when only this machine reaches the service; a Unix socket is no network."""
-        if self.tcp == "off" or self.host == "localhost":
-            return True
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return self.tcp == "off" or is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, by name or address, is this machine, which no other one reaches there."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def read_key_file(path: Path) -> str:

@@ -14,7 +14,6 @@ import hmac
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
@@ -31,7 +30,7 @@ from wavetrim.service.errors import (
     ScopeMissing,
     Unauthorized,
 )
-from wavetrim.service.settings import Settings
+from wavetrim.service.settings import Settings, is_loopback
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 
 if TYPE_CHECKING:
@@ -215,10 +214,7 @@ def check_query(query_string: bytes, known: Mapping[str, bool]) -> dict[str, str
 def _names_loopback(host: str, own_name: str) -> bool:
     found = _HOST.fullmatch(host)
     name = found["name"].strip("[]").lower() if found else ""
-    try:
-        return name in ("localhost", own_name.lower()) or ip_address(name).is_loopback
-    except ValueError:
-        return False
+    return name == own_name.lower() or is_loopback(name)
 
 
 async def find_tenant(call: "Call") -> Tenant:

@@ -10,11 +10,6 @@ from wavetrim.service.errors import ServiceError, SettingRefused
 from wavetrim.service.server.unix_socket import BACKLOG, claim_socket
 from wavetrim.service.settings import Settings
 
-
-class CannotListen(ServiceError):
-    """The system does not give the service its address."""
-
-
 Listener = tuple[socket.socket, ssl.SSLContext | None]
 """A socket, and how its connections are encrypted; None if they are not."""
 
@@ -26,7 +21,7 @@ def listen(settings: Settings) -> Iterator[list[Listener]]:
     A Unix socket is not encrypted, as it does not leave the machine.
 
     Raises:
-        CannotListen: The address cannot be listened on.
+        ServiceError: The address cannot be listened on.
         SettingRefused: The Unix socket, the certificate or the key cannot be used.
     """
     if settings.tcp == "off" and settings.unix_socket is None:
@@ -50,7 +45,7 @@ def _listen_tcp(settings: Settings) -> socket.socket:
         # The messages of asyncio and of the socket module repeat the address.
         reason = str(error.strerror).partition(" (while")[0]
         message = f"cannot listen on {settings.host} port {settings.port}: {reason}"
-        raise CannotListen(f"{message}; {_tell_way_out(error)}") from error
+        raise ServiceError(f"{message}; {_tell_way_out(error)}") from error
 
 
 def _tell_way_out(error: OSError) -> str:

@@ -1,6 +1,5 @@
 """A Unix socket that belongs to one service at a time, and to its user alone."""
 
-import fcntl
 import os
 import socket
 import stat
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from wavetrim.service.errors import SettingRefused
+from wavetrim.service.storage.lock_file import LockTaken, describe_process, take_lock
 
 BACKLOG: Final = 2048
 """Connections that may wait to be accepted; a Unix socket refuses any more, unlike TCP."""
@@ -36,7 +36,14 @@ def claim_socket(path: Path, *, kind: int = socket.SOCK_STREAM) -> Iterator[sock
     """
     if len(os.fsencode(path)) > _MAX_PATH_BYTES:
         raise SettingRefused(_FIELD, str(path), f"a path of at most {_MAX_PATH_BYTES} bytes")
-    lock = _take_lock(path)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = take_lock(path.with_name(f"{path.name}.lock"), describe_process())
+    except LockTaken as taken:
+        limit = "a path where no other running service listens"
+        raise SettingRefused(_FIELD, str(path), limit) from taken
+    except OSError as error:
+        raise _explain(path, error) from error
     try:
         with socket.socket(socket.AF_UNIX, kind) as listener:
             # Before it is bound: at no moment may another user connect.
@@ -53,27 +60,6 @@ def claim_socket(path: Path, *, kind: int = socket.SOCK_STREAM) -> Iterator[sock
                 path.unlink(missing_ok=True)
     finally:
         os.close(lock)
-
-
-def _take_lock(path: Path) -> int:
-    """An open file whose lock is ours.
-
-    Raises:
-        SettingRefused: Another service has it, or it cannot be made.
-    """
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = path.with_name(f"{path.name}.lock")
-        file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise _explain(path, error) from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(file)
-        limit = "a path where no other running service listens"
-        raise SettingRefused(_FIELD, str(path), limit) from error
-    return file
 
 
 def _remove_stale(path: Path, kind: int) -> None:

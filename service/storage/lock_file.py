@@ -25,12 +25,12 @@ def describe_service(data_dir: Path) -> str:
     return f"{describe_process()} with the data folder {data_dir.absolute()}"
 
 
-def take_lock(path: Path, data_dir: Path) -> int:
+def take_lock(path: Path, holder: str) -> int:
     """Locks a file, which is made if it is missing.
 
     Args:
         path: The file.
-        data_dir: The data folder of the service that it is for.
+        holder: This process, in words for others.
 
     Returns:
         Its descriptor; to close it gives the lock back.
@@ -39,17 +39,17 @@ def take_lock(path: Path, data_dir: Path) -> int:
         LockTaken: Another process has locked it.
         OSError: It cannot be made or locked.
     """
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        holder = os.pread(file, 1000, 0).decode(errors="replace")
+        other = os.pread(file, 1000, 0).decode(errors="replace")
         os.close(file)
         if isinstance(error, BlockingIOError):
-            raise LockTaken(holder or "a process that has not given its name") from error
+            raise LockTaken(other or "a process that has not given its name") from error
         raise
     since = datetime.now(UTC).isoformat(timespec="seconds")
     with suppress(OSError):  # such as a full disk: the name is for people only
         os.ftruncate(file, 0)
-        os.pwrite(file, f"{describe_service(data_dir)} since {since}".encode(), 0)
+        os.pwrite(file, f"{holder} since {since}".encode(), 0)
     return file

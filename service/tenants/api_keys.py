@@ -34,14 +34,6 @@ _PERIOD_SECONDS: Final = 1.0
 """How long a change of keys may go unnoticed while the database answers; chosen."""
 
 
-class KeyNameTaken(FieldProblem):
-    """The name has a key already, or had one."""
-
-
-class KeyNotFound(FieldProblem):
-    """No key has this name."""
-
-
 @dataclass(frozen=True, slots=True)
 class ApiKey:
     """A key, without the secret itself.
@@ -74,7 +66,7 @@ def add_key(database: Engine, name: str, scopes: Collection[str], quota: Quota =
         quota: The most that it may have.
 
     Raises:
-        KeyNameTaken: The name had a key before. Names are not used again, so logs stay clear.
+        FieldProblem: The name had a key before. Names are not used again, so logs stay clear.
     """
     secret = _make_secret()
     row = {
@@ -88,7 +80,7 @@ def add_key(database: Engine, name: str, scopes: Collection[str], quota: Quota =
         with database.begin() as connection:
             connection.execute(insert(api_keys).values(row))
     except IntegrityError as error:
-        raise KeyNameTaken("name", name, "one that has no key, and had none") from error
+        raise FieldProblem("name", name, "one that has no key, and had none") from error
     return secret
 
 
@@ -98,7 +90,7 @@ def renew_key(database: Engine, name: str) -> str:
     The old key is refused from now on; what belongs to the name still does.
 
     Raises:
-        KeyNotFound: The name has no key.
+        FieldProblem: The name has no key.
     """
     secret = _make_secret()
     _change_key(database, name, digest_sha256=digest_key(secret.encode()), revoked_at=None)
@@ -109,7 +101,7 @@ def limit_key(database: Engine, name: str, most: Mapping[str, int | None]) -> No
     """Changes quotas of a key: those that are named, by the fields of `Quota`.
 
     Raises:
-        KeyNotFound: The name has no key.
+        FieldProblem: The name has no key.
     """
     _change_key(database, name, **{_QUOTAS[field]: count for field, count in most.items()})
 
@@ -125,22 +117,18 @@ def revoke_key(database: Engine, name: str) -> None:
     """Has a key refused from now on; a second call changes nothing.
 
     Raises:
-        KeyNotFound: The name has no key.
+        FieldProblem: The name has no key.
     """
     now = func.coalesce(api_keys.c.revoked_at, read_clock())
     _change_key(database, name, revoked_at=now)
 
 
 def _change_key(database: Engine, name: str, **columns: Any) -> None:
-    """Changes columns of a key's row.
-
-    Raises:
-        KeyNotFound: The name has no key.
-    """
+    """Changes columns of a key's row."""
     changed = update(api_keys).where(api_keys.c.name == name).values(**columns)
     with database.begin() as connection:
         if connection.execute(changed).rowcount == 0:
-            raise KeyNotFound("name", name, "that of a key")
+            raise FieldProblem("name", name, "that of a key")
 
 
 def _make_secret() -> str:

@@ -7,7 +7,6 @@ import stat
 import time
 from dataclasses import dataclass
 from http.client import HTTPException
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError
@@ -25,6 +24,7 @@ from urllib.request import (
 from pydantic import BaseModel, ValidationError
 
 from wavetrim.service.errors import SettingRefused
+from wavetrim.service.settings import is_loopback
 
 logger = logging.getLogger(__name__)
 
@@ -123,10 +123,8 @@ class JwksSource:
             raise SettingRefused("jwt_jwks", self.shown, f"a URL ({error}), or a file") from error
         if self.is_file:
             return
-        is_safe = url.scheme == "https" or (
-            url.scheme == "http" and _is_loopback(url.hostname or "")
-        )
-        if "@" in url.netloc or not is_safe:
+        is_here = url.scheme == "http" and is_loopback(url.hostname or "")
+        if "@" in url.netloc or not (url.scheme == "https" or is_here):
             limit = "an https:// URL, an http:// one of this machine, or a file; no URL with user@"
             raise SettingRefused("jwt_jwks", self.shown, limit)
 
@@ -238,10 +236,3 @@ def _fetch(url: str) -> bytes:
         error.close()
         raise
     return content
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False

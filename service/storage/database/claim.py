@@ -30,7 +30,12 @@ from sqlalchemy.exc import OperationalError as PostgresAway
 from wavetrim.service.storage.database.database import open_database, read_url
 from wavetrim.service.storage.database.sqlite import find_sqlite_path
 from wavetrim.service.storage.errors import DatabaseAway, DatabaseRefused, DatabaseTaken
-from wavetrim.service.storage.lock_file import LockTaken, describe_process, take_lock
+from wavetrim.service.storage.lock_file import (
+    LockTaken,
+    describe_process,
+    describe_service,
+    take_lock,
+)
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
@@ -131,7 +136,7 @@ def _claim_file(parsed: URL, url: str, data_dir: Path) -> Engine:
     path = Path(f"{os.path.realpath(find_sqlite_path(parsed))}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = take_lock(path, data_dir)
+        lock = take_lock(path, describe_service(data_dir))
     except LockTaken as taken:
         raise DatabaseTaken(str(parsed), str(taken), data_dir) from taken
     except OSError as error:
@@ -178,7 +183,9 @@ class _ServerLock:
             except BaseException as error:
                 connection.close()  # for good: SQLAlchemy would leave it open
                 if self._began and isinstance(error, DatabaseRefused):
-                    self._note_lost(error)
+                    if isinstance(error, DatabaseTaken) and self._lost is None:
+                        logger.critical("%s; this one stays out: end one of the two", error)
+                        self._lost = error
                     raise PostgresAway("BEGIN", None, error) from error
                 raise
             self._began = True
@@ -209,8 +216,3 @@ class _ServerLock:
         other = connection.execute(_FIND_OTHER, [key, self._name]).fetchone()
         if other is not None:
             raise DatabaseTaken(self._shown, other[0], self._data_dir)
-
-    def _note_lost(self, error: DatabaseRefused) -> None:
-        if isinstance(error, DatabaseTaken) and self._lost is None:
-            logger.critical("%s; this one stays out: end one of the two", error)
-            self._lost = error

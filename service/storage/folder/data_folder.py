@@ -21,7 +21,12 @@ from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import identity, matrices
 from wavetrim.service.storage.disk.files import flush
 from wavetrim.service.storage.errors import DataMismatch
-from wavetrim.service.storage.lock_file import LockTaken, describe_process, take_lock
+from wavetrim.service.storage.lock_file import (
+    LockTaken,
+    describe_process,
+    describe_service,
+    take_lock,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -45,9 +50,24 @@ def claim_folder(folder: Path) -> Iterator[None]:
     Raises:
         SettingRefused: Another service has the folder, or it cannot be written to.
     """
-    with keep_private(), _lock(folder):
-        close_to_others(folder)
-        yield
+    with keep_private():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file = take_lock(folder / "service.lock", describe_service(folder))
+        except LockTaken as taken:
+            limit = (
+                f"a folder that no other running service uses, as {taken} does; "
+                f"this is {describe_process()}"
+            )
+            raise SettingRefused("data_dir", str(folder), limit) from taken
+        except OSError as error:
+            limit = f"a folder that can be written to ({error.strerror})"
+            raise SettingRefused("data_dir", str(folder), limit) from error
+        try:
+            close_to_others(folder)
+            yield
+        finally:
+            os.close(file)
 
 
 @contextmanager
@@ -83,27 +103,6 @@ def _take_from_others(path: Path) -> None:
         return
     except OSError as error:
         logger.warning("%s stays open to other users: %s", path, error.strerror)
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Makes the folder, and holds its lock."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = take_lock(folder / "service.lock", folder)
-    except LockTaken as taken:
-        limit = (
-            f"a folder that no other running service uses, as {taken} does; "
-            f"this is {describe_process()}"
-        )
-        raise SettingRefused("data_dir", str(folder), limit) from taken
-    except OSError as error:
-        limit = f"a folder that can be written to ({error.strerror})"
-        raise SettingRefused("data_dir", str(folder), limit) from error
-    try:
-        yield
-    finally:
-        os.close(file)
 
 
 def pair(database: Engine, data_dir: Path) -> None:
