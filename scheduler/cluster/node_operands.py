@@ -28,28 +28,19 @@ KEPT_SHARE: Final = 0.25
 """Share of a node's memory that kept operands may take; chosen."""
 
 
-def cut_rows(rows: int, row_bytes: int, *, store_bytes: int, seconds: float) -> list[range]:
-    """Cut rows of A and C into blocks of about one size.
+def cut_rows(rows: int, row_bytes: int, *, store_bytes: int, seconds: float = 0) -> list[range]:
+    """Cut rows of A and C, or of B, into blocks that differ by at most one row.
 
     Args:
-        rows: Rows of the product, at least 1.
-        row_bytes: Bytes of a row of A or of C, whichever is longer.
+        rows: Rows of the matrix, at least 1.
+        row_bytes: Bytes of a row; of A or of C, whichever is longer.
         store_bytes: Size of Ray's store.
-        seconds: Predicted seconds of the node for all rows.
+        seconds: Predicted seconds of the node for all rows; 0 for as few blocks as the store
+            allows.
     """
     wanted = min(MOST_BLOCKS, max(1, int(seconds / LEAST_BLOCK_SECONDS)))
     least = -(-rows * row_bytes // max(row_bytes, store_bytes // STORE_SHARE))
-    return cut_evenly(rows, max(wanted, least))
-
-
-def cut_operand(rows: int, row_bytes: int, *, store_bytes: int) -> list[range]:
-    """Cut the rows of an operand into as few parts as Ray's store allows."""
-    return cut_evenly(rows, -(-rows * row_bytes // max(row_bytes, store_bytes // STORE_SHARE)))
-
-
-def cut_evenly(rows: int, count: int) -> list[range]:
-    """Consecutive ranges that differ by at most one row; fewer than `count` for fewer rows."""
-    count = max(1, min(rows, count))
+    count = min(rows, max(wanted, least))
     ends = [rows * index // count for index in range(count + 1)]
     return [range(start, stop) for start, stop in pairwise(ends)]
 

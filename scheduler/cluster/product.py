@@ -16,7 +16,7 @@ import ray
 from ray.exceptions import RayError
 
 from wavetrim.scheduler.cluster.membership import NodeHandle
-from wavetrim.scheduler.cluster.node_operands import STORE_SHARE, cut_operand, cut_rows
+from wavetrim.scheduler.cluster.node_operands import STORE_SHARE, cut_rows
 from wavetrim.scheduler.engine.answer import GONE, merge_successes
 from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.scheduler.errors import ExecutionCancelled, NodeLost
@@ -127,7 +127,7 @@ class NodeProduct:
         """Send B, a part at a time; returns objects of Ray's that are there once B is."""
         b, sent = self._b, list[Any]()
         row_bytes = b.itemsize * b.shape[1]
-        for part in cut_operand(len(b), row_bytes, store_bytes=self._node.store_bytes):
+        for part in cut_rows(len(b), row_bytes, store_bytes=self._node.store_bytes):
             if len(sent) >= PARTS_AHEAD:
                 self._wait(sent[-PARTS_AHEAD])  # so that the store holds few parts
             rows = ray.put(np.ascontiguousarray(b[part.start : part.stop]))

@@ -154,9 +154,7 @@ class RunRequest:
     @property
     def terms(self) -> int:
         """M·N·K, of all products together."""
-        out = self.out
-        of_one = out.rows * out.columns * self.a.columns
-        return of_one if out.stack is None else out.stack * of_one
+        return self.products * self.out.rows * self.out.columns * self.a.columns
 
     @property
     def is_empty(self) -> bool:

@@ -185,10 +185,12 @@ class _Run:
         plan = runner.choose(self._describe(rows), self.request)
         if b_key is None or not plan.profile.gpus:
             return plan
-        if plan.problem.b_bytes > gpus.find_resident_limit(range(len(plan.profile.gpus))):
+        if plan.problem.b_bytes > gpus.resident_limit:
             return plan
         resident = runner.choose(self._describe(rows, b_resident=True), self.request)
-        missing = gpus.find_missing(b_key, [one.position for one in resident.gpu_parts])
+        holders = gpus.find_holders(b_key)
+        positions = [part.position for part in resident.gpu_parts]
+        missing = [position for position in positions if position not in holders]
         if not runner.savings.decide(b_key, plan, resident, missing):
             return plan
         is_there = not missing or gpus.keep(b_key, self.product.b, missing)

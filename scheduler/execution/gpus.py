@@ -158,17 +158,14 @@ class Gpus:
             rows = product.take_gpu_rows(hooks, pipeline.residents.use(product.b_key))
             return pipeline.multiply(rows, plan.gpu_parts[0].cut)
 
-    def find_missing(self, key: str, positions: Sequence[int]) -> tuple[int, ...]:
-        """The positions of the GPUs that do not have this B."""
-        return tuple(one for one in positions if key not in self.pipelines[one].residents)
-
     def find_holders(self, key: str) -> list[int]:
         """The positions of the GPUs that have this B."""
         return [one for one, pipeline in enumerate(self.pipelines) if key in pipeline.residents]
 
-    def find_resident_limit(self, positions: Sequence[int]) -> int:
-        """Bytes of the largest B that each of some GPUs may keep."""
-        return min(self.pipelines[position].residents.limit_bytes for position in positions)
+    @property
+    def resident_limit(self) -> int:
+        """Bytes of the largest B that each of the GPUs may keep."""
+        return min(pipeline.residents.limit_bytes for pipeline in self.pipelines)
 
     def keep(self, key: str, b: Matrix, positions: Sequence[int]) -> bool:
         """Copy B to some GPUs, each over its own link; as `GpuPipeline.keep`.

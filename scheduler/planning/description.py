@@ -6,6 +6,7 @@ from typing import Any
 from wavetrim.scheduler.planning.choice import SPLIT_GAIN
 from wavetrim.scheduler.planning.drawing import (
     describe_curve,
+    describe_ranges,
     describe_schedule,
     find_near_f,
 )
@@ -95,7 +96,7 @@ def _describe_devices(plan: Plan) -> list[dict[str, Any]]:
     factor = plan.kinds[0].factor.reported
     parts = [
         {
-            **_describe_ranges(part.rows, part.columns),
+            **describe_ranges(part.rows, part.columns),
             "device": f"cuda:{plan.profile.gpus[part.position].index}",
             "name": plan.profile.gpus[part.position].device,
             "waves": part.waves,
@@ -108,17 +109,8 @@ def _describe_devices(plan: Plan) -> list[dict[str, Any]]:
         rows, columns = range(plan.gpu_rows, plan.problem.m), range(plan.problem.n)
         seconds = plan.predicted.cpu_seconds
         cpu = {"device": "cpu", "name": "cpu", "waves": None, "seconds": seconds, "grid": None}
-        parts.append({**_describe_ranges(rows, columns), **cpu})
+        parts.append({**describe_ranges(rows, columns), **cpu})
     return parts
-
-
-def _describe_ranges(rows: range, columns: range) -> dict[str, Any]:
-    return {
-        "first_row": rows.start,
-        "rows": len(rows),
-        "first_column": columns.start,
-        "columns": len(columns),
-    }
 
 
 def _describe_grid(part: GpuPart) -> dict[str, Any]:

@@ -139,11 +139,18 @@ def _describe_span(
     return {
         "begin_seconds": begin,
         "end_seconds": end,
+        **describe_ranges(rows, columns),
+        "depth": depth,
+    }
+
+
+def describe_ranges(rows: range, columns: range) -> dict[str, int]:
+    """A part of C, ready for JSON."""
+    return {
         "first_row": rows.start,
         "rows": len(rows),
         "first_column": columns.start,
         "columns": len(columns),
-        "depth": depth,
     }
 
 

@@ -20,20 +20,21 @@ class Network:
     in_bytes_per_second: float
     out_bytes_per_second: float
 
+    def find_seconds(
+        self, computing_seconds: float, *, b_bytes: int, in_bytes: int, out_bytes: int
+    ) -> float:
+        """Seconds of a product at the node.
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Bytes that a product sends to a node and gets back.
-
-    Attributes:
-        b_bytes: Bytes sent before any row.
-        in_bytes: Bytes of the rows that are sent.
-        out_bytes: Bytes of the rows that come back.
-    """
-
-    b_bytes: int
-    in_bytes: int
-    out_bytes: int
+        Args:
+            computing_seconds: Its time without the network.
+            b_bytes: Bytes sent before any row.
+            in_bytes: Bytes of the rows that are sent.
+            out_bytes: Bytes of the rows that come back.
+        """
+        start_seconds = self.call_seconds + b_bytes / self.in_bytes_per_second
+        in_seconds = in_bytes / self.in_bytes_per_second
+        out_seconds = out_bytes / self.out_bytes_per_second
+        return start_seconds + max(computing_seconds, in_seconds, out_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +43,13 @@ class Offer:
 
     Attributes:
         engine: Its id.
-        computing_seconds: Its time without the network.
-        network: The network to it; None for this machine.
-        traffic: Bytes that cross the network.
-        factor: Measured over expected seconds of the engine's newest runs.
+        seconds: Seconds of the product, with the network.
         busy_seconds: Seconds until it has done its other work.
     """
 
     engine: str
-    computing_seconds: float
-    network: Network | None = None
-    traffic: Traffic = Traffic(0, 0, 0)
-    factor: float = 1.0
+    seconds: float
     busy_seconds: float = 0.0
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of the product, with the network."""
-        network, traffic = self.network, self.traffic
-        if network is None:
-            return self.computing_seconds
-        start_seconds = network.call_seconds + traffic.b_bytes / network.in_bytes_per_second
-        in_seconds = traffic.in_bytes / network.in_bytes_per_second
-        out_seconds = traffic.out_bytes / network.out_bytes_per_second
-        return self.factor * (start_seconds + max(self.computing_seconds, in_seconds, out_seconds))
 
     @property
     def end_seconds(self) -> float:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
-from wavetrim.scheduler.planning.placing import Offer, Traffic
-from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.scheduler.planning.placing import Offer
+from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.cluster import ClusterNode
 from wavetrim.service.jobs.lanes.attempt import AnyEngine, Attempt
@@ -39,10 +39,7 @@ class ClusterLanes:
         for node in self._list_able(request):
             seconds = self._plans.find_seconds(request, node.profile)
             if seconds is not None:
-                traffic = _find_traffic(request)
-                if request.b_key in node.resident:
-                    traffic = replace(traffic, b_bytes=0)
-                offers.append(Offer(node.id, seconds, node.network, traffic, node.factor))
+                offers.append(Offer(node.id, _add_network(request, node, seconds)))
         if here_seconds is None:
             return (Offer(here.id, 0.0),)  # the engine says what is wrong
         return (Offer(here.id, request.products * here_seconds), *offers)
@@ -61,7 +58,7 @@ class ClusterLanes:
         by_columns = isinstance(request.a.slab, str) and request.a.fortran_order
         if named or request.cpu_only or by_columns or request.out.stack is not None:
             return []
-        b_bytes = _find_traffic(request).b_bytes
+        b_bytes = _count_b_bytes(request)
         nodes = tuple(self._engines.nodes.values())  # they come and go meanwhile
         return [one for one in nodes if b_bytes <= _MEMORY_SHARE * one.memory_bytes]
 
@@ -102,9 +99,18 @@ class ClusterLanes:
         return {**plan, "predicted": predicted, "node": {"id": node.id, "host": node.host}}
 
 
-def _find_traffic(request: RunRequest) -> Traffic:
-    """The bytes that a product sends to a node and back."""
-    item_bytes = GemmProblem(1, 1, 1, request.out.dtype).item_bytes
-    m, n, k = request.out.rows, request.out.columns, request.a.columns
-    in_columns = k + (0 if request.c is None else n)
-    return Traffic(k * n * item_bytes, m * in_columns * item_bytes, m * n * item_bytes)
+def _add_network(request: RunRequest, node: ClusterNode, computing_seconds: float) -> float:
+    """The seconds of a product at a node, with the network, and as its newest runs correct them."""
+    m, n, item_bytes = request.out.rows, request.out.columns, ITEM_BYTES[request.out.dtype]
+    in_columns = request.a.columns + (0 if request.c is None else n)
+    return node.factor * node.network.find_seconds(
+        computing_seconds,
+        b_bytes=0 if request.b_key in node.resident else _count_b_bytes(request),
+        in_bytes=m * in_columns * item_bytes,
+        out_bytes=m * n * item_bytes,
+    )
+
+
+def _count_b_bytes(request: RunRequest) -> int:
+    """The bytes of B in the result's element type."""
+    return request.a.columns * request.out.columns * ITEM_BYTES[request.out.dtype]
