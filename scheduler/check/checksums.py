@@ -24,7 +24,7 @@ other columns are random: each misses any changes of a row with a probability of
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +32,7 @@ from numpy.typing import NDArray
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.halves import widen_halves
 from wavetrim.native.element_types import find_accumulator
-from wavetrim.scheduler.product import EngineProduct
-
-Matrix = NDArray[Any]
+from wavetrim.scheduler.product import EngineProduct, Matrix
 
 WEIGHTS: Final = (-1.75, -1.5, -1.25, -1.0, 1.0, 1.25, 1.5, 1.75)
 """Weights of columns, exact in every element type."""

@@ -4,16 +4,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.native.element_types import is_integer, round_factor
 from wavetrim.scheduler.check.checksums import VECTORS, WEIGHTS, Checksums, find_wrong_rows
 from wavetrim.scheduler.check.elements import compare_elements
 from wavetrim.scheduler.errors import VerificationFailed
-from wavetrim.scheduler.product import EngineProduct
-
-Matrix = NDArray[Any]
+from wavetrim.scheduler.product import EngineProduct, Matrix
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import numpy as np
 import ray
-from numpy.typing import NDArray
 
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.transfer.pinned import pin_array
@@ -27,10 +26,8 @@ from wavetrim.scheduler.engine.process import EngineOptions, open_devices
 from wavetrim.scheduler.engine.run import Runner
 from wavetrim.scheduler.errors import OperandGone
 from wavetrim.scheduler.execution.rows import Hooks
-from wavetrim.scheduler.product import EngineProduct
+from wavetrim.scheduler.product import EngineProduct, Matrix
 from wavetrim.scheduler.profile.store import dump_profile
-
-Matrix = NDArray[Any]
 
 _CANCELLED: Final = 256
 """Newest cancelled products that a node remembers, as many as the head has with nodes at a time.

@@ -7,7 +7,7 @@
 one into its `answer`: it finds the matrices (`operands`), plans the product, decides whether its B
 stays on the GPUs, and computes and checks it.
 
-The main thread reads requests from one socket and computes short products itself. Longer ones are
-computed by a thread for each device, so that devices can work at different products. Another thread
-reads pings and cancellations from a second socket.
+The main thread reads requests from one socket and computes short products itself, without a GPU all
+of them. A longer one is computed by the thread of its first GPU, or of the CPU, so that devices can
+work at different products. Another thread reads pings and cancellations from a second socket.
 """

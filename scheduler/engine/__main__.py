@@ -1,9 +1,4 @@
-"""The engine process: computes products for the service.
-
-The main thread reads the work socket and computes short products itself. Each device has a thread
-for longer ones. Another thread reads the control socket, so that pings are answered and products
-cancelled while some run. The process ends when a socket closes: no engine outlives its service.
-"""
+"""The engine process. It ends when a socket closes: no engine outlives its service."""
 
 import argparse
 import logging
@@ -72,22 +67,14 @@ def _take_readings(devices: Sequence[DeviceInfo]) -> Callable[[], dict[str, Any]
 
 def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="wavetrim.scheduler.engine", description=__doc__)
-    parser.add_argument(
-        "--fds", type=int, nargs=2, required=True, help="descriptors of the sockets: work, control"
-    )
-    parser.add_argument("--cache-dir", type=Path, required=True, help="folder of compiled kernels")
-    parser.add_argument("--profile-dir", type=Path, help="folder of stored calibrations")
-    parser.add_argument("--gpu-memory-bytes", type=int, help="GPU memory to stay within")
-    parser.add_argument(
-        "--stall-seconds",
-        type=float,
-        default=60.0,
-        help="end the process after this time without progress of the GPU",
-    )
-    parser.add_argument("--cpu-threads", type=int, help="threads of the CPU path")
-    parser.add_argument(
-        "--device", dest="devices", help='"none", or indices such as "0,1"; all GPUs if left out'
-    )
+    parser.add_argument("--fds", type=int, nargs=2, required=True, help="sockets: work, control")
+    # `EngineOptions` says what the others are.
+    parser.add_argument("--cache-dir", type=Path, required=True)
+    parser.add_argument("--profile-dir", type=Path)
+    parser.add_argument("--gpu-memory-bytes", type=int)
+    parser.add_argument("--stall-seconds", type=float, default=60.0)
+    parser.add_argument("--cpu-threads", type=int)
+    parser.add_argument("--device", dest="devices")
     return parser.parse_args(arguments)
 
 

@@ -12,7 +12,7 @@ import time
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,9 @@ from wavetrim.scheduler.engine.layout import check_layout
 from wavetrim.scheduler.engine.messages import Operand, Send
 from wavetrim.scheduler.errors import SlabError
 from wavetrim.scheduler.execution.pages import collapse_range, cut_range, map_shared
+from wavetrim.scheduler.product import Matrix
 
 logger = logging.getLogger(__name__)
-
-Matrix = NDArray[Any]
 
 _LARGEST_BYTES: Final = 512 * 2**30
 """Limit of CUDA for one registration."""

@@ -3,18 +3,15 @@
 import os
 import stat
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.errors import SchedulerError, SlabError
-from wavetrim.scheduler.product import EngineProduct
-
-Matrix = NDArray[Any]
+from wavetrim.scheduler.product import EngineProduct, Matrix
 
 
 class OperandFileError(SchedulerError):

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wavetrim.cpu.products import scale
 from wavetrim.scheduler.check.checked import compute_checked
@@ -35,13 +34,12 @@ from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.residency import Savings
 from wavetrim.scheduler.problem import GemmProblem, Memory
-from wavetrim.scheduler.product import EngineProduct
+from wavetrim.scheduler.product import EngineProduct, Matrix
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 _FILL_BYTES: Final = 32 * 2**20
 """Part of C that is copied before `cancelled` is polled again; chosen."""
 
-Matrix = NDArray[Any]
 Outcome: TypeAlias = tuple[Figures, Figures | None]
 """Timings, and the outcome of a check."""
 

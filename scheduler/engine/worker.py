@@ -1,9 +1,4 @@
-"""The engine's work: which thread computes a product, and what the service is told of it.
-
-The main thread computes short products itself, and without a GPU all of them. A longer one is
-computed by the thread of its first GPU, or of the CPU, so that the main thread can read requests
-for other devices.
-"""
+"""The engine's work: which thread computes a product, and what the service is told of it."""
 
 import os
 from dataclasses import asdict, replace

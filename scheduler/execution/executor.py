@@ -18,7 +18,6 @@ from wavetrim.scheduler.execution.occupancy import Occupancy
 from wavetrim.scheduler.execution.prefault import make_pages
 from wavetrim.scheduler.execution.product import (
     NOTHING,
-    Matrix,
     PlannedProduct,
     raise_translated,
 )
@@ -28,6 +27,7 @@ from wavetrim.scheduler.execution.timings import RunNotes, Timings, sum_up
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.product import Matrix
 
 
 class Executor:

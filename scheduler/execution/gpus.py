@@ -19,13 +19,13 @@ from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.prefault import LEAST_BYTES
 from wavetrim.scheduler.execution.product import (
     NOTHING,
-    Matrix,
     PlannedProduct,
     raise_translated,
 )
 from wavetrim.scheduler.execution.rows import NO_HOOKS, RowReports
 from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
 from wavetrim.scheduler.planning.plan import Plan
+from wavetrim.scheduler.product import Matrix
 
 _KEPT: Final = 512
 """Plans whose teams are kept; chosen, to bound host memory."""

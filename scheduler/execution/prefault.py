@@ -9,9 +9,7 @@ in.
 import contextlib
 from collections.abc import Iterator
 from concurrent.futures import Future
-from typing import Any, Final
-
-from numpy.typing import NDArray
+from typing import Final
 
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.pages import (
@@ -21,6 +19,7 @@ from wavetrim.scheduler.execution.pages import (
     is_missing,
     populate_range,
 )
+from wavetrim.scheduler.product import Matrix
 
 PREPARED_BYTES: Final = 2**30
 """Most bytes of a result whose pages are made beforehand. Chosen: larger products compute so long
@@ -32,8 +31,6 @@ waking threads takes as long as the faults."""
 
 _LOOKS: Final = 16
 """Pages that are examined to see whether a result is new; chosen."""
-
-Matrix = NDArray[Any]
 
 
 @contextlib.contextmanager

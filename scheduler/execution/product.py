@@ -1,9 +1,7 @@
 """A planned product: the arrays of one run, and a run's errors."""
 
 from contextlib import nullcontext
-from typing import Any, Final, NamedTuple, NoReturn
-
-from numpy.typing import NDArray
+from typing import Final, NamedTuple, NoReturn
 
 from wavetrim.cpu.errors import CpuError, ProductCancelled
 from wavetrim.kernels.errors import DeviceFailure, KernelsError, PipelineCancelled
@@ -12,8 +10,7 @@ from wavetrim.kernels.pipeline.resident_cache import Resident
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
 from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks
 from wavetrim.scheduler.planning.plan import Plan
-
-Matrix = NDArray[Any]
+from wavetrim.scheduler.product import Matrix
 
 NOTHING: Final = nullcontext()
 """A context that does nothing; made once, because that time matters to short products."""

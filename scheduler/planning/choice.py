@@ -1,13 +1,9 @@
 """The choice of a plan: the CPU alone, GPUs alone, or a split; on one GPU or on several.
 
-Both parts of a split work at the same time, so it takes as long as the longer one:
-
-    F = argmin max(gpu(M − F), cpu(F))    over rows of tiles
-
-The GPUs' time rises with their rows, in waves, and the CPU's falls; so the best F is where they
-meet. A split must promise to save a share of the better single device's time, `SPLIT_GAIN`, and
-each further GPU as much. Pure: no array or device is touched. Plans are kept by shape
-(`PlanCache`).
+Both parts of a split work at the same time, so it takes as long as the longer one. The GPUs' time
+rises with their rows, in waves, and the CPU's falls; so the best F is where they meet. A split must
+promise to save a share of the better single device's time, `SPLIT_GAIN`, and each further GPU as
+much. Pure: no array or device is touched. Plans are kept by shape (`PlanCache`).
 """
 
 from bisect import bisect_left

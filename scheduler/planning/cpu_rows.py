@@ -1,8 +1,6 @@
 """The time of the CPU's rows: its start, its arithmetic, and the bytes that it moves.
 
-    seconds = start + flops / rate + bytes read / read rate + bytes written / write rate
-
-at the rates of the threads at work: all of them, fewer if the product is too small to share
+The rates are those of the threads at work: all of them, fewer if the product is too small to share
 (`wavetrim.cpu.blocks`), and in a split those that do not copy for the GPU. In a split reading and
 writing take longer (contention), and the CPU part begins late.
 """

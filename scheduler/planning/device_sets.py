@@ -18,7 +18,7 @@ waits has choices: device sets, and the seconds that it takes on each.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from wavetrim.scheduler.errors import PlanError
@@ -45,16 +45,16 @@ class Choice:
         device_set: Its devices; none for a product so small that the calling thread computes it.
         seconds: What the product should take there.
         settled_seconds: The same once its B is resident there; infinite if no GPU has it.
-        gpus: Number of its GPUs.
     """
 
     device_set: DeviceSet
     seconds: float
     settled_seconds: float = math.inf
-    gpus: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "gpus", len(self.device_set) - (CPU in self.device_set))
+    @property
+    def gpus(self) -> int:
+        """Number of its GPUs."""
+        return len(self.device_set) - (CPU in self.device_set)
 
 
 class Assignment(NamedTuple):

@@ -1,12 +1,7 @@
 """The time of one GPU's rows, by one kernel.
 
 It is that of the fastest of a dozen lists of parts (`kernels/schedule`), and that list is what
-runs. A kernel's time is its waves:
-
-    wave    = slots · tile · (2 K / rate + element / device memory)      seconds
-    slots   = multiprocessors that the kernel may use, times its blocks on each
-
-`team` adds up several GPUs.
+runs. `team` adds up several GPUs.
 """
 
 from dataclasses import dataclass, replace

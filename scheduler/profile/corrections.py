@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 KEPT_RUNS: Final = 15
@@ -46,15 +47,13 @@ class Factor(NamedTuple):
 UNCORRECTED: Final = Factor()
 
 
+@dataclass(slots=True)
 class _Runs:
     """The newest runs of a kind, when the last one was, and what they say."""
 
-    __slots__ = ("factor", "ratios", "seconds")
-
-    def __init__(self) -> None:
-        self.ratios: deque[float] = deque(maxlen=KEPT_RUNS)
-        self.seconds = 0.0
-        self.factor = UNCORRECTED
+    ratios: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT_RUNS))
+    seconds: float = 0.0
+    factor: Factor = UNCORRECTED
 
     def update(self) -> None:
         """Find the factor anew, once there are enough runs."""
@@ -111,11 +110,7 @@ class Corrections:
         """Use the factors of the process that computes, as its `list_all` returns them."""
         with self._lock:
             before, now = (
-                {
-                    kind: factor.deciding
-                    for kind, factor in factors.items()
-                    if factor.deciding != 1.0
-                }
+                {kind: one.deciding for kind, one in factors.items() if one.deciding != 1.0}
                 for factors in (self._adopted, found)
             )
             self.version += before != now
