@@ -1,7 +1,6 @@
 """One run of a plan in parts: what they share, and how they end together.
 
-Each GPU has its range of rows, or its columns of all GPUs' rows. The parts of a product under
-LONG_SECONDS are enqueued at once; others have a thread each.
+Each GPU has its range of rows, or its columns of all GPUs' rows.
 """
 
 import threading

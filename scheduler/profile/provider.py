@@ -115,11 +115,11 @@ class ProfileProvider:
         directory = self._directory
         if directory is None:
             return ()
+        if self.is_elsewhere(name):
+            return (str(directory),)
         found: Sequence[DeviceInfo | None] = self._devices or (None,)
         if name is not None:
-            found = [None if name == "cpu" else find_device(name, self._devices)]
-            if found == [None] and name != "cpu":
-                return (str(directory),)
+            found = [find_device(name, self._devices)]  # None for the CPU
         return tuple(str(find_calibration(info, directory, self._cpu_threads)) for info in found)
 
 
