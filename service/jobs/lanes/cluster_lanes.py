@@ -58,7 +58,7 @@ class ClusterLanes:
         by_columns = isinstance(request.a.slab, str) and request.a.fortran_order
         if named or request.cpu_only or by_columns or request.out.stack is not None:
             return []
-        b_bytes = _count_b_bytes(request)
+        b_bytes = request.a.columns * request.out.columns * ITEM_BYTES[request.out.dtype]
         nodes = tuple(self._engines.nodes.values())  # they come and go meanwhile
         return [one for one in nodes if b_bytes <= _MEMORY_SHARE * one.memory_bytes]
 
@@ -101,16 +101,11 @@ class ClusterLanes:
 
 def _add_network(request: RunRequest, node: ClusterNode, computing_seconds: float) -> float:
     """The seconds of a product at a node, with the network, and as its newest runs correct them."""
-    m, n, item_bytes = request.out.rows, request.out.columns, ITEM_BYTES[request.out.dtype]
-    in_columns = request.a.columns + (0 if request.c is None else n)
+    m, n, k = request.out.rows, request.out.columns, request.a.columns
+    in_columns, item_bytes = k + (0 if request.c is None else n), ITEM_BYTES[request.out.dtype]
     return node.factor * node.network.find_seconds(
         computing_seconds,
-        b_bytes=0 if request.b_key in node.resident else _count_b_bytes(request),
+        b_bytes=0 if request.b_key in node.resident else k * n * item_bytes,
         in_bytes=m * in_columns * item_bytes,
         out_bytes=m * n * item_bytes,
     )
-
-
-def _count_b_bytes(request: RunRequest) -> int:
-    """The bytes of B in the result's element type."""
-    return request.a.columns * request.out.columns * ITEM_BYTES[request.out.dtype]
