@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.host_gpus import INFO
-from wavetrim.kernels.catalog import find_kernel, list_kernels
+from wavetrim.kernels.catalog import list_kernels
 from wavetrim.scheduler.planning.gpu_rows import find_rate
 from wavetrim.scheduler.problem import MEMORIES
-from wavetrim.scheduler.profile.machine import KernelRate
 from wavetrim.scheduler.profile.presets import CUDA_NAMES, PRESETS, find_preset
 from wavetrim.scheduler.profile.store import (
     dump_profile,
@@ -57,15 +56,6 @@ def test_every_kernel_of_a_preset_has_an_estimated_rate_and_each_number_a_source
         assert profile.find_measured(spec) is None
     assert tuple(link.memory for link in profile.links) == MEMORIES
     assert all(group.source for group in (profile, profile.cpu, gpu, *profile.links))
-
-
-def test_a_measured_rate_takes_the_place_of_the_estimate():
-    spec, other = find_kernel("bulk", "float32"), find_kernel("register", "float32")
-    rate = KernelRate("bulk", "float32", str(spec.tile), 1234.0, "measured")
-    profile = replace(find("H200"), kernels=(rate,))
-    assert find_rate(profile, spec) is rate
-    assert profile.find_measured(spec) is rate
-    assert profile.find_measured(other) is None
 
 
 def test_a_name_of_several_presets_takes_the_common_one_and_says_so():

@@ -185,19 +185,6 @@ def test_an_engine_that_does_not_hear_a_cancel_is_replaced(run_shared, monkeypat
     run_shared(scenario)
 
 
-def test_a_job_that_takes_too_long_fails_at_its_deadline(tmp_path):
-    async def scenario(parts):
-        await parts.engine.wait_ready()
-        a = parts.store_slow_operand()
-        failed = await finish(parts, a, a)
-        assert failed.error is not None
-        assert failed.error["kind"] == "timeout"
-        assert "0.5 s" in failed.error["message"]
-        assert failed.error["attempts"] == 1
-
-    run(tmp_path, scenario, job_timeout_seconds=0.5)
-
-
 @pytest.mark.needs("postgresql")
 def test_a_job_outlives_a_restart_of_the_database(tmp_path):
     with running_postgres() as server:

@@ -1,36 +1,15 @@
 """The smallest products are computed by the service itself, all others by the engine."""
 
-import os
-import signal
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import httpx
 import numpy as np
 import pytest
 
 from tests.matrices import assert_product, make_matrix
-from tests.server import NPY, decode_npy, encode_npy
+from tests.server import NPY, decode_npy, encode_npy, open_http
 from tests.service.api.v2.test_infer import draw_stack, infer, make_client
 from wavetrim.service.api.v2.schemas import DATATYPES
-
-
-@contextmanager
-def stopped_engine(server):
-    """The engine computes nothing in this block, and goes on after it."""
-    engine = server.find_engine()
-    os.kill(engine, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(engine, signal.SIGCONT)
-
-
-def multiply(server, *matrices, seconds=60, **query):
-    content = b"".join(map(encode_npy, matrices))
-    return server.client.post(
-        "/v1/matmul", content=content, headers=NPY, params=query, timeout=seconds
-    )
 
 
 def test_inline_products_are_counted_like_others(server):
@@ -41,17 +20,17 @@ def test_inline_products_are_counted_like_others(server):
         'wavetrim_product_size_bucket{le="64.0"}',
         "wavetrim_predicted_over_measured_count",
     )
-    multiply(server, small, small)  # a metric with labels is there once something is counted
+    server.multiply(small, small)  # a metric with labels is there once something is counted
     before = [server.read_metric(name) for name in counted]
-    assert multiply(server, small, small).status_code == 200
+    assert server.multiply(small, small).status_code == 200
     assert [server.read_metric(name) for name in counted] == [one + 1 for one in before]
 
 
 @pytest.mark.parametrize("dtype", DATATYPES.values())
 def test_the_smallest_products_need_no_engine(server, dtype):
     a, b = make_matrix(5, 9, dtype, 1), make_matrix(9, 7, dtype, 2)
-    with stopped_engine(server):
-        response = multiply(server, a, np.asfortranarray(b), alpha=2)
+    with server.engine_stopped():
+        response = server.multiply(a, np.asfortranarray(b), alpha=2)
     assert response.status_code == 200, response.text
     product = decode_npy(response.content)
     assert_product(product.view(dtype), a, b, alpha=2)
@@ -60,7 +39,7 @@ def test_the_smallest_products_need_no_engine(server, dtype):
 
 def test_what_takes_longer_or_asks_for_more_goes_to_the_engine(server):
     small = make_matrix(8, 8, "float64", 3)
-    with stopped_engine(server):
+    with server.engine_stopped(), open_http(server.url, timeout=0.3) as hurried:
         for matrices, query in (
             ((make_matrix(400, 400, "float64", 4),) * 2, {}),
             ((small, small), {"verify": True}),
@@ -69,7 +48,10 @@ def test_what_takes_longer_or_asks_for_more_goes_to_the_engine(server):
             ((small, small, small), {"beta": 1}),
         ):
             with pytest.raises(httpx.ReadTimeout):
-                multiply(server, *matrices, seconds=0.3, **query)
+                hurried.post(
+                    "/v1/matmul", content=b"".join(map(encode_npy, matrices)), headers=NPY,
+                    params=query,
+                )  # fmt: skip
 
 
 def test_a_stack_of_small_products_leaves_others_their_turn(server):

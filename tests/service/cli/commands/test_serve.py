@@ -22,12 +22,9 @@ from tests.command import (
     run_command,
     start_command,
 )
-from tests.limit import allow
-from tests.matrices import make_matrix
 from tests.processes import wait_until
 from tests.server import NPY, decode_npy, encode_npy, find_free_port, open_http
 from tests.service.api.wire.wire_server import make_head, read_answer
-from wavetrim.client import Client
 from wavetrim.service.cli.exits import ExitCode
 
 A = np.random.default_rng(0).random((300, 400))
@@ -102,22 +99,6 @@ def test_under_nohup_it_outlives_its_terminal_and_its_first_line_is_its_pages_ad
         assert "<title>" in httpx.get(url, verify=False).text
         process.terminate()
     assert process.returncode == 0
-
-
-def test_a_second_signal_does_not_wait_for_the_job(tmp_path):
-    with serve(tmp_path) as ((url,), process):
-        with Client(url) as client:
-            matrix = client.put(make_matrix(3300, 3300, "int64", 1))
-            job = client.submit(matrix, matrix)
-            while job.status().state == "queued":
-                time.sleep(0.01)
-            process.send_signal(signal.SIGINT)
-            time.sleep(0.2)
-        begin = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
-    assert process.returncode == 0
-    assert time.monotonic() - begin < allow(10)
 
 
 def test_a_unix_socket_beside_tcp_is_its_users_and_no_second_service_takes_it(tmp_path):

@@ -240,26 +240,6 @@ def test_a_matrix_is_deleted_or_used_but_never_both(jobs, matrices, request_of):
             assert posted.result() != deleted.result()
 
 
-def test_a_result_becomes_an_operand_in_the_transaction_that_publishes_it(
-    jobs, matrices, add, succeed
-):
-    first, second = add(), add()
-    both = add(first, second)
-    assert both.awaited == [first.id, second.id]
-    result = succeed(first)
-    half = jobs.get(both.id)
-    assert (half.a, half.awaited, half.state) == (result, [second.id], JobState.QUEUED)
-    with pytest.raises(MatrixInUse, match=both.id):
-        matrices.delete(result)
-    other = succeed(second)
-    whole = jobs.get(both.id)
-    assert (whole.a, whole.b, whole.awaited) == (result, other, [])
-    assert whole.request["a"] == {"job": first.id}
-    assert jobs.expire(0.0, start=0.0, most=0) == 2  # both are forgotten, and not needed
-    assert set(matrices.expire(1e-9, start=0.0)) == {first.a, first.b}
-    assert set(matrices.find([result, other])) == {result, other}
-
-
 @pytest.mark.parametrize("runs", [False, True])
 def test_a_restart_ends_what_waits_for_a_job_that_it_ends(database, jobs, add, runs):
     first = add()

@@ -8,7 +8,7 @@ import numpy as np
 from tests.server import NPY, encode_npy
 from tests.service.storage.database.test_away import locked
 
-STEPS = 80
+STEPS = 60
 
 
 def test_whatever_happens_the_bytes_are_those_of_the_list(start_server):
