@@ -126,22 +126,6 @@ def test_a_job_makes_two_transactions(server, storage):
     assert sorted(counts)[2] == 2
 
 
-def test_a_service_that_was_killed_at_once_runs_the_job_again(start_server):
-    server = start_server()
-    server.wait_ready()
-    a = server.upload(make_matrix(1000, 1000, "int64", seed=1))
-    job_id = post(server, a)
-    server.kill()
-    server.restart()
-    server.wait_ready()
-    # It was there before this start, so its try is written before it begins.
-    wait_until(lambda: server.client.get(f"/v1/jobs/{job_id}").json()["state"] == "running")
-    server.kill()
-    server.restart()
-    job = server.wait_job(job_id)
-    assert (job["state"], job["attempts"]) in (("succeeded", 2), ("succeeded", 3))
-
-
 def test_a_look_at_a_job_waits_for_its_end_as_long_as_it_is_asked_to(server, slow):
     a = server.upload(make_matrix(1000, 1000, "int64", seed=1))
     job_id = post(server, a)

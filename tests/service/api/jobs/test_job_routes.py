@@ -94,16 +94,6 @@ def test_options_are_kept_in_the_job(server, operands):
     assert done["plan"]["no_gpu_reason"].startswith("there is no GPU")
 
 
-def test_a_result_is_an_operand_of_the_next_job(server):
-    a = make_matrix(20, 20, "float64", seed=1)
-    a_id = server.upload(a)
-    first = server.wait_job(post(server, a=a_id, b=a_id).json()["id"])
-    second = post(server, a=first["result"], b=a_id, c=a_id, alpha=2, beta=-1).json()
-    server.wait_job(second["id"])
-    cube = server.download(f"/v1/jobs/{second['id']}/result")
-    assert np.allclose(cube, 2 * a @ a @ a - a)
-
-
 def test_a_part_of_the_result_can_be_asked_for(server, operands):
     job = post(server, a=operands["tall"], b=operands["wide"]).json()
     server.wait_job(job["id"])
@@ -130,17 +120,6 @@ def test_a_running_job_shows_progress_and_has_no_result_yet(server, operands):
     assert (done["state"], done["result"], done["error"]) == ("cancelled", None, None)
     assert server.client.delete(f"/v1/jobs/{job['id']}").status_code == 200
     expect_problem(server.client.get(f"/v1/jobs/{job['id']}/result"), 409, "state", "is cancelled")
-
-
-def test_a_queued_job_is_cancelled_at_once(server, operands):
-    blocker = post(server, a=operands["slow"], b=operands["slow"]).json()
-    wait_begun(server, blocker["id"])
-    queued = post(server, a=operands["tall"], b=operands["wide"], verify=True).json()
-    cancelled = server.client.delete(f"/v1/jobs/{queued['id']}")
-    assert (cancelled.status_code, cancelled.json()["state"]) == (200, "cancelled")
-    server.client.delete(f"/v1/jobs/{blocker['id']}")
-    server.wait_job(blocker["id"])
-    assert server.wait_job(queued["id"])["started_at"] is None
 
 
 def test_an_operand_of_an_unfinished_job_is_not_deleted(server, operands):
@@ -287,25 +266,6 @@ def test_a_key_that_cannot_be_kept_is_refused(server, operands, key):
 def test_a_page_that_cannot_be_shown_is_refused(server: RunningServer, query, field) -> None:
     response = server.client.get("/v1/jobs", params=query)
     expect_problem(response, 422, field)
-
-
-def test_a_full_queue_asks_to_come_back_later(start_server):
-    running = start_server(max_queued_jobs=1)
-    running.wait_ready()
-    slow = running.upload(make_matrix(1500, 1500, "int64", seed=1))
-    first = post(running, a=slow, b=slow).json()
-    wait_begun(running, first["id"])
-    second = post(running, a=slow, b=slow)
-    assert second.status_code == 202
-    refused = post(running, a=slow, b=slow)
-    assert refused.status_code == 429, refused.text
-    assert refused.headers["Content-Type"] == "application/problem+json"
-    assert 1 <= int(refused.headers["Retry-After"]) <= 60
-    problem = refused.json()
-    assert (problem["field"], problem["value"]) == ("queued jobs", 2)
-    assert problem["limit"] == "at most 1 of a caller (max_queued_jobs)"
-    for job in (second.json(), first):
-        running.client.delete(f"/v1/jobs/{job['id']}")
 
 
 def test_the_description_of_the_api_has_examples_that_hold(server):

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.processes import wait_until
@@ -93,20 +92,6 @@ def test_labels_that_cannot_be_kept_are_refused(ada, labels):
             answer = ada.request(method, "/v1/jobs", params=[("label", one) for one in labels])
             assert answer.status_code == 422
             assert answer.json()["field"].startswith("label")
-
-
-def test_a_label_stays_as_long_as_its_job(start_server):
-    server = start_server(job_ttl_seconds=2)
-    server.wait_ready()
-    a = server.upload(np.ones((2, 2)))
-    job_id = server.post_job(a, a, labels=["old"])
-    server.wait_job(job_id)
-    wait_until(lambda: list_ids(server.client, "old") == [], 60)
-    again = server.post_job(a, a, labels=["old"])
-    server.wait_job(again)
-    server.stop()
-    server.restart()
-    assert list_ids(server.client, "old") in ([again], [])
 
 
 def test_the_priority_of_a_queued_job_counts_at_once(server, ada):
