@@ -54,16 +54,6 @@ def test_options_may_be_scalars_of_numpys(client):
     assert client.plan(64, 64, 64, f=np.uint8(7), device="T4")["f"] == 7
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "complex64", "complex128"])
-def test_a_job_computes_bfloat16_and_complex_numbers(client, dtype):
-    a, b = make_matrix(90, 70, dtype, 1, order="F"), make_matrix(70, 80, dtype, 2)
-    job = client.submit(a, b, verify=True)
-    product = job.result()
-    assert product.dtype == dtype
-    assert_product(product, a, b)
-    assert client.get(job.status().result).dtype == dtype
-
-
 def test_arrays_are_promoted_as_numpy_promotes_them(client):
     product = client.submit([[1, 2], [3, 4]], np.eye(2, dtype=np.float32)).result()
     assert product.dtype == np.float64
