@@ -181,7 +181,7 @@ def test_a_size_that_is_no_number_is_refused(page):
 
 def test_a_refused_split_is_told_and_drawn(page, shared_server):
     query = {"m": 4096, "n": 4096, "k": 4096, "dtype": "float32", "memory": "pinned",
-             "device": "A100 SXM 40", "cpu_threads": 16}  # fmt: skip
+             "device": "A100 SXM 80", "cpu_threads": 16}  # fmt: skip
     plan = shared_server.client.get("/v1/plan", params=query).json()
     refused, least = plan["refused_split"], 1 / (1 - plan["least_gain"])
     speed = plan["predicted"]["total_seconds"] / refused["seconds"]

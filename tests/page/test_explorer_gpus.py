@@ -44,7 +44,7 @@ def test_plans_are_those_of_the_service(page, shared_server, device, count):
     for m, n, k in SHAPES:
         for memory in ("pageable", "pinned"):
             query = {"m": m, "n": n, "k": k, "dtype": "float32", "memory": memory}
-            named = {"device": f"{device} x{count}", "cpu_threads": 64} if count else {}
+            named = {"device": f"{device} x{count}", "cpu_threads": 32} if count else {}
             expected = plan(shared_server, **query, **named)
             threads = expected["profile"]["cpu"]["threads"]
             address = {**query, "device": device, "threads": threads}
