@@ -135,11 +135,15 @@ class KnownProducts:
         self._runs += 1
         return not (way is None or self._runs % _CHOSEN_ANEW == 0) and way(a, b, c, addresses)
 
-    def keep_numpy(self, kind: ProductKind) -> None:
-        """Let NumPy compute the next products of a kind, if that does not depend on the cores."""
+    def keep_numpy(self, kind: ProductKind, crowd: Crowd | None) -> None:
+        """Let NumPy compute the next products of a kind, if that does not depend on the cores.
+
+        Args:
+            kind: The kind.
+            crowd: As `LocalMachine.call_blas` takes it.
+        """
         if kind.crowd is not None or kind.is_tiny:
-            machine, is_vector = self._machine, min(kind.a_shape[0], kind.b_shape[1]) == 1
-            crowd = "quiet" if is_vector and kind.crowd is None else kind.crowd
+            machine = self._machine
             compute = partial(machine.call_blas, crowd, machine.numpy.multiply)
             self._ways.keep(kind, partial(_run, kind.describe_operands(), compute))
 

@@ -163,7 +163,7 @@ def _compute(
     fold = options.f == "auto"  # a given F applies to each matrix
     rows = problem.rows if fold and problem.shares_b else problem.m
     first, parts, kind = None, None, product.kind
-    is_free = device is None and options is NO_OPTIONS
+    is_free = device != "gpu" and options is NO_OPTIONS
     is_tiny = is_free and rows * problem.n * problem.k < LEAST_PLANNED_TERMS
     needs_one_thread = is_tiny or (machine.has_gpu and not can_share(rows, problem.n, problem.k))
     crowd: Crowd = "quiet" if needs_one_thread else (kind and kind.crowd) or machine.find_crowd()
@@ -178,7 +178,7 @@ def _compute(
     matrices = left, right, result
     if is_of_cpu and _compute_by_numpy(machine, product, rows, matrices, blas_crowd):
         if kind is not None and machine.known is not None and product.is_plain:
-            machine.known.keep_numpy(kind)
+            machine.known.keep_numpy(kind, blas_crowd)
         return
     plan = plan or _choose_plan(machine, product, rows, first, crowd)
     # A GPU reads any strides; a CPU part is slow if BLAS cannot read an operand.

@@ -102,12 +102,12 @@ def test_equal_gpus_with_fast_links_to_each_other_exchange_a_page_locked_b(
 @pytest.mark.parametrize("f", [0, 40])
 def test_few_rows_of_a_large_b_are_divided_by_columns(f):
     """Then each GPU fetches its own part of B, and none waits for another."""
-    wide = GemmProblem(128, 8000, 8192, memory="pinned")
+    wide = GemmProblem(128, 16_000, 8192, memory="pinned")
     options = PlanOptions(f=f)
     one, two = (choose_plan_on(wide, LINKED, options, gpus) for gpus in ((0,), (0, 1)))
     assert two.divides_columns
     first, second = (part.columns for part in two.gpu_parts)
-    assert (first.stop % 128, second) == (0, range(first.stop, 8000))
+    assert (first.stop % 128, second) == (0, range(first.stop, 16_000))
     assert list_rows(two) == [range(128 - f)] * 2
-    assert two.predicted.gpu_seconds < 0.62 * one.predicted.gpu_seconds
+    assert two.predicted.gpu_seconds < 0.6 * one.predicted.gpu_seconds
     assert not choose_plan_on(replace(wide, b_resident=True), TWO, options, (0, 1)).divides_columns
