@@ -19,6 +19,7 @@ from wavetrim.cpu.model import find_core_cache_bytes, find_largest_cache_bytes
 from wavetrim.scheduler.calibration.repetition import OperandMemory, repeat
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.product import NOTHING
+from wavetrim.scheduler.planning.cpu_rows import READ_FIRST_MOVES
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.scheduler.profile.estimate import CACHE_BYTES, estimate_cpu
 from wavetrim.scheduler.profile.machine import CpuModel
@@ -48,10 +49,6 @@ _UNCACHED: Final = 2
 """Columns of the products that memory bounds; the matrix has at least _UNCACHED_BYTES, and
 _UNCACHED times the bytes of the largest cache. Chosen."""
 
-_UNCACHED_MOVES: Final = 2
-"""Times that each byte of such a C is moved, as a plan counts them: it is read before it is
-written."""
-
 TimeProduct = Callable[[str, int, int, int], float]
 """Measures the seconds of a product: element type, M, N, K."""
 
@@ -67,7 +64,7 @@ def measure_cpu(pool: CpuPool, memory: OperandMemory, source: str) -> CpuModel:
     cpu = replace(
         assumed,
         read_gbytes_per_second=1e-9 * uncached_bytes / read_seconds,
-        write_gbytes_per_second=1e-9 * _UNCACHED_MOVES * uncached_bytes / write_seconds,
+        write_gbytes_per_second=1e-9 * READ_FIRST_MOVES * uncached_bytes / write_seconds,
         cache_bytes=pool.threads * (find_core_cache_bytes() or CACHE_BYTES),
         source=source,
     )

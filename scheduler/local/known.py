@@ -136,11 +136,9 @@ class KnownProducts:
         return not (way is None or self._runs % _CHOSEN_ANEW == 0) and way(a, b, c, addresses)
 
     def keep_numpy(self, kind: ProductKind, crowd: Crowd | None) -> None:
-        """Let NumPy compute the next products of a kind, if that does not depend on the cores.
+        """Let NumPy compute the next products of a kind, by `call_blas` with this crowd.
 
-        Args:
-            kind: The kind.
-            crowd: As `LocalMachine.call_blas` takes it.
+        Not if that depends on who has the cores, and the kind does not tell.
         """
         if kind.crowd is not None or kind.is_tiny:
             machine = self._machine

@@ -18,6 +18,8 @@ READ_FIRST_BYTES: Final = 128 << 20
 """Least size of all of C, in bytes, with which the caches read C before they write it. Chosen, as
 before: above the share of a large cache that one virtual machine gets. No profile has it."""
 
+READ_FIRST_MOVES: Final = 2  # times that each byte of such a C is moved
+
 THREAD_BYTES: Final = 2.0
 """Bytes that one thread alone moves in a second, as a multiple of its share when all move bytes.
 Chosen: about this on an H200's host, where threads share memory bandwidth."""
@@ -121,7 +123,7 @@ def _find_full_rate_seconds(problem: GemmProblem, cpu: CpuModel, rows: int) -> t
     written_bytes = c_bytes * max(0.0, 1 - cpu.cache_bytes / whole_bytes)
     read_bytes = (n + rows) * k * item_bytes + c_bytes - written_bytes
     if whole_bytes > READ_FIRST_BYTES:
-        written_bytes *= 2
+        written_bytes *= READ_FIRST_MOVES
     byte_seconds = read_bytes / cpu.read_gbytes_per_second
     byte_seconds += written_bytes / cpu.write_gbytes_per_second
     return 1e-9 * flops / cpu.find_gflops(problem.dtype), 1e-9 * byte_seconds
