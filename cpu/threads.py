@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import threadpoolctl
 
@@ -32,6 +32,16 @@ THREAD_LIMITS: Final = (
 )
 """Variables that bound the threads of OpenMP, and of libraries that multiply matrices."""
 
+_OPENBLAS: Final = tuple(
+    (f"{prefix}openblas_get_num_threads{suffix}", f"{prefix}openblas_set_num_threads{suffix}")
+    for prefix in ("scipy_", "")
+    for suffix in ("64_", "_64", "")
+)
+"""Functions that tell and set the number of threads, in builds of OpenBLAS."""
+
+_Threads: TypeAlias = tuple[Callable[[], int], Callable[[int], object]]
+"""Functions that tell and set a library's number of threads."""
+
 
 class BlasLimit:
     """Limits every loaded BLAS to one thread while at least one product runs.
@@ -42,7 +52,7 @@ class BlasLimit:
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a signal handler may compute, too
         self._products = 0
-        self._libraries: list[Any] | None = None
+        self._libraries: list[_Threads] | None = None
         self._threads: list[int] = []
 
     def __enter__(self) -> None:
@@ -80,16 +90,29 @@ class BlasLimit:
             return
         if self._libraries is None:  # the search takes milliseconds, so it is done once
             found = threadpoolctl.ThreadpoolController().select(user_api="blas")
-            self._libraries = list(found.lib_controllers)
-        self._threads = [library.get_num_threads() for library in self._libraries]
-        for library in self._libraries:
-            library.set_num_threads(1)
+            self._libraries = [_find_threads(library) for library in found.lib_controllers]
+        self._threads = [tell() for tell, _ in self._libraries]
+        for _, change in self._libraries:
+            change(1)
 
     def _restore(self) -> None:
         if self._threads:
-            for library, count in zip(self._libraries or (), self._threads, strict=True):
-                library.set_num_threads(count)
+            for (_, change), count in zip(self._libraries or (), self._threads, strict=True):
+                change(count)
             self._threads = []
+
+
+def _find_threads(library: Any) -> _Threads:
+    """The functions of a library that threadpoolctl found.
+
+    If it is an OpenBLAS with threads of its own, these are its own functions: threadpoolctl's obey
+    only the first thread that calls them, as long as it lives.
+    """
+    if library.internal_api == "openblas" and library.threading_layer != "openmp":
+        for tell, change in _OPENBLAS:
+            if hasattr(library.dynlib, tell):
+                return getattr(library.dynlib, tell), getattr(library.dynlib, change)
+    return library.get_num_threads, library.set_num_threads
 
 
 blas_limit: Final = BlasLimit()

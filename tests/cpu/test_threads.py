@@ -82,7 +82,7 @@ print([x["num_threads"] for x in threadpoolctl.threadpool_info() if x["user_api"
 
 def test_blas_has_its_threads_again_after_products_in_one_thread_however_they_end():
     program = """
-import numpy, signal, threadpoolctl
+import numpy, signal, threading, threadpoolctl
 from wavetrim.cpu.threads import blas_limit
 
 def count():
@@ -104,6 +104,15 @@ except MemoryError:
     print(count())
 multiply()
 print(seen[-1], count())
+
+# Another thread's product ends last, while the first one to set the limit lives.
+begun, may_end = threading.Event(), threading.Event()
+other = threading.Thread(target=blas_limit.run, args=(lambda: (begun.set(), may_end.wait()),))
+blas_limit.run(lambda: (other.start(), begun.wait()))
+print(count())
+may_end.set()
+other.join()
+print(count())
 """
     answer = run_python(program, OPENBLAS_NUM_THREADS="2")
-    assert answer.stdout == "[[1], [1], [1]] [2]\n[2]\n[1] [2]\n", answer.stderr
+    assert answer.stdout == "[[1], [1], [1]] [2]\n[2]\n[1] [2]\n[1]\n[2]\n", answer.stderr
