@@ -13,7 +13,8 @@ from wavetrim.cpu.operands import check_operands
 from wavetrim.cpu.prepared import Prepared, describe_layout, prepare
 from wavetrim.cpu.products import NO_REPORTS, Matrix, Reports, combine
 from wavetrim.native.element_types import find_accumulator
-from wavetrim.native.library import find_address, load_library
+from wavetrim.native.library import load_library
+from wavetrim.native.plain import find_address, find_addresses
 from wavetrim.native.pool import ThreadPool
 
 _LARGEST_NARROW: Final = 2**31 - 1
@@ -69,7 +70,7 @@ class NativeTeam:
             MemoryError: No memory for the call.
             ProductCancelled: `reports.cancelled` returned True.
         """
-        at = find_address(a), find_address(b), find_address(c)
+        at = find_addresses(a, b, c)
         is_aligned = (at[0] | at[1] | at[2]) % prepared.item == 0
         if not is_aligned or not alpha or prepared.largest > self._largest:
             return False

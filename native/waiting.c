@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -18,7 +19,9 @@ enum {
     CROWDED_PATIENCE = 50000,  // nanoseconds to spin on a crowded machine; chosen
     FRESH = 100000,  // nanoseconds for which a count of running threads stands: to count takes 2000; chosen
     FRESH_OWN = 20000000,  // the same for this process's threads: to look at one takes some 5000; chosen
+    FRESH_OWNER = 1000000000,  // the same for what all of them say, while a sample agrees; chosen
     LOOKED_AT = 64,  // most threads of this process that are looked at; chosen
+    SAMPLE = 4,  // threads in a sample; chosen
 };
 
 static atomic_int nobody;
@@ -48,25 +51,45 @@ static int count_running(void)
     return sscanf(text, "%*s %*s %*s %d/", &running) == 1 ? running : 0;
 }
 
+// Whether a thread of this process can run now.
+static int can_run(int thread)
+{
+    char text[512];
+    snprintf(text, sizeof text, "/proc/self/task/%d/stat", thread);
+    const int file = open(text, O_RDONLY | O_CLOEXEC);
+    const ssize_t size = file < 0 ? 0 : read(file, text, sizeof text - 1);
+    if (file >= 0) close(file);
+    text[size < 0 ? 0 : size] = 0;
+    const char* const name_end = strrchr(text, ')');  // the state follows
+    return name_end != NULL && name_end[1] == ' ' && name_end[2] == 'R';
+}
+
+// Other threads of this process that could run when all were looked at.
+static atomic_int sample[SAMPLE];
+
 // Threads of this process that can run now, the calling one included; at most `most`. A process with PyTorch has some
 // 250 threads, and to look at all takes a millisecond. They are listed by age, so BLAS's come early.
 static int count_own_running(int most)
 {
     DIR* const threads = opendir("/proc/self/task");
     if (threads == NULL) return 0;
-    int running = 0, looked_at = 0;
-    for (struct dirent* thread; running < most && looked_at++ < LOOKED_AT && (thread = readdir(threads)) != NULL;) {
-        char text[512];
-        snprintf(text, sizeof text, "%s/stat", thread->d_name);
-        const int file = thread->d_name[0] == '.' ? -1 : openat(dirfd(threads), text, O_RDONLY | O_CLOEXEC);
-        const ssize_t size = file < 0 ? 0 : read(file, text, sizeof text - 1);
-        text[size < 0 ? 0 : size] = 0;
-        const char* const name_end = strrchr(text, ')');  // the state follows
-        running += name_end != NULL && name_end[1] == ' ' && name_end[2] == 'R';
-        if (file >= 0) close(file);
+    const int self = (int)syscall(SYS_gettid);
+    int running = 0, looked_at = 0, others = 0;
+    for (struct dirent* entry; running < most && looked_at++ < LOOKED_AT && (entry = readdir(threads)) != NULL;) {
+        const int thread = atoi(entry->d_name), runs = thread > 0 && can_run(thread);
+        running += runs;
+        if (runs && thread != self && others < SAMPLE) atomic_store(&sample[others++], thread);
     }
     closedir(threads);
     return running;
+}
+
+// Whether a sample of this process's threads still says who wants the cores: all of them run, or none does.
+static int agrees(int owner)
+{
+    int running = 0;
+    for (int i = 0; i < SAMPLE; ++i) running += can_run(atomic_load(&sample[i]));
+    return owner != QUIET && running == (owner == CONTENDED ? SAMPLE : 0);
 }
 
 // Who wants more than half of the cores, of so many threads that can run.
@@ -83,7 +106,7 @@ static int find_owner(int running)
 
 int find_crowd(void)
 {
-    static _Atomic int64_t counted, looked;
+    static _Atomic int64_t counted, looked, looked_at_all;
     static atomic_int running, owner;
     const int64_t now = read_clock();
     if (now - atomic_load(&counted) >= FRESH) {
@@ -93,6 +116,8 @@ int find_crowd(void)
     if (atomic_load(&running) - 1 - atomic_load(awake) <= own_cores / 2) return QUIET;
     if (now - atomic_load(&looked) >= FRESH_OWN) {
         atomic_store(&looked, now);
+        if (now - atomic_load(&looked_at_all) < FRESH_OWNER && agrees(atomic_load(&owner))) return atomic_load(&owner);
+        atomic_store(&looked_at_all, now);
         atomic_store(&owner, find_owner(count_running()));
     }
     return atomic_load(&owner);

@@ -1,13 +1,13 @@
 """A product of a known shape, whose commands were found before."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from wavetrim.kernels.pipeline.command_buffer import NOT_STAGED, CommandBuffer, Staged, Timed
-from wavetrim.kernels.pipeline.host_product import HostProduct, PlainOperands
+from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.pinned import Matrix
+from wavetrim.native.plain import Addresses, PlainOperands
 
 if TYPE_CHECKING:
     from wavetrim.kernels.pipeline.pipeline import GpuPipeline
@@ -52,7 +52,7 @@ class CommandProduct:
         self._generation: int | None = None  # of the device memory that the commands use
         self._awake = True
 
-    def run(self, a: Matrix, b: Matrix, c: Matrix, addresses: Sequence[int]) -> bool:
+    def run(self, a: Matrix, b: Matrix, c: Matrix, addresses: Addresses | None) -> bool:
         """Compute it, as `StraightProduct.run` does.
 
         Raises:

@@ -12,7 +12,7 @@ from wavetrim.kernels.schedule.steps import Step
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.pinned import Matrix, is_locked
 from wavetrim.native.element_types import find_accumulator, find_dtype
-from wavetrim.native.library import find_address
+from wavetrim.native.plain import find_address
 
 AWAKE_PRODUCT_BYTES: Final = 512 << 20  # bytes
 """Largest A, B and C together for which the calling thread waits without naps. Chosen: their
@@ -54,46 +54,6 @@ def describe_operand(matrix: Matrix) -> HostOperand:
     """Address, strides and kind of memory of a matrix."""
     address, (pitch_bytes, stride_bytes) = find_address(matrix), matrix.strides
     return HostOperand(address, pitch_bytes, stride_bytes, is_locked(matrix, address))
-
-
-class PlainOperands:
-    """The condition for short paths: row-major operands of one shape and type, C by itself.
-
-    Args:
-        shape: M, N and K.
-        dtype: Name of the element type.
-    """
-
-    def __init__(self, shape: tuple[int, int, int], dtype: str) -> None:
-        m, n, k = shape
-        self.shapes, self.dtype = ((m, k), (k, n), (m, n)), find_dtype(dtype)
-
-    def locate(
-        self, a: Matrix, b: Matrix, c: Matrix, addresses: Sequence[int] | None = None
-    ) -> Sequence[int] | None:
-        """Addresses of A, B and C; None if they do not meet the condition.
-
-        One long function, because calls of Python would take most of its time.
-
-        Args:
-            a: A.
-            b: B.
-            c: C.
-            addresses: The addresses, if they are known.
-        """
-        a_flags, b_flags, c_flags = a.flags, b.flags, c.flags
-        if (a.shape, b.shape, c.shape) != self.shapes or not c_flags.writeable:
-            return None
-        if not (a.dtype is b.dtype is c.dtype is self.dtype):
-            return None
-        if not (a_flags.c_contiguous and b_flags.c_contiguous and c_flags.c_contiguous):
-            return None
-        found = addresses or (find_address(a), find_address(b), find_address(c))
-        at_a, at_b, at_c = found
-        c_end = at_c + c.nbytes
-        if at_a < c_end and at_c < at_a + a.nbytes:
-            return None
-        return None if at_b < c_end and at_c < at_b + b.nbytes else found
 
 
 class GpuHooks(NamedTuple):

@@ -4,16 +4,15 @@ Cutting it would cost more than the overlap saves. The calling thread makes the 
 and the driver copies page-locked and pageable memory alike. What a shape needs is found once.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from wavetrim.kernels.gemm.cublas import find_arguments
 from wavetrim.kernels.gemm.operands import Layout, Product
 from wavetrim.kernels.gemm.prepared import bind_context
 from wavetrim.kernels.last_used import LastUsed
-from wavetrim.kernels.pipeline.host_product import PlainOperands
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.pinned import Matrix
+from wavetrim.native.plain import Addresses, PlainOperands
 
 if TYPE_CHECKING:
     from wavetrim.kernels.pipeline.pipeline import GpuPipeline
@@ -60,7 +59,7 @@ class StraightProduct:
         self._call: Any = None
         self._factors: Any = None  # α and β, to which the call points
 
-    def run(self, a: Matrix, b: Matrix, c: Matrix, addresses: Sequence[int] | None = None) -> bool:
+    def run(self, a: Matrix, b: Matrix, c: Matrix, addresses: Addresses | None = None) -> bool:
         """Compute it, and wait for it.
 
         Args:

@@ -4,9 +4,9 @@ import contextlib
 import ctypes
 import weakref
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -14,14 +14,12 @@ from numpy.typing import DTypeLike, NDArray
 from wavetrim.kernels.errors import DeviceFailure, OperandError
 from wavetrim.kernels.events import find_runtime
 from wavetrim.native.element_types import find_dtype
-from wavetrim.native.library import find_address
+from wavetrim.native.plain import find_address
 
 Matrix = NDArray[Any]
 
 _PORTABLE: Final = 1  # cudaHostAllocPortable and cudaHostRegisterPortable
 _HOST: Final = 1  # cudaMemoryTypeHost
-
-_view, _find = cast("Any", ctypes.c_char.from_buffer), ctypes.addressof
 
 _locked: Final[list[tuple[int, int]]] = []
 """Begin and end of each region locked here, sorted. An entry is removed before its lock.
@@ -149,21 +147,15 @@ def is_locked(matrix: Matrix, address: int) -> bool:
     return bool(ask(address).type == _HOST and ask(last).type == _HOST)
 
 
-def locate(a: Matrix, b: Matrix, c: Matrix) -> tuple[tuple[int, int, int], bool]:
-    """Addresses of three row-major matrices, and whether all of their memory was locked here.
+def were_locked(matrices: Iterable[Matrix], addresses: Iterable[int]) -> bool:
+    """Whether all of the memory of row-major matrices was locked here.
 
-    Faster than `is_pinned`: it does not ask CUDA, and calls no function of Python.
+    Faster than `is_pinned`: it does not ask CUDA.
     """
-    try:
-        addresses = _find(_view(a)), _find(_view(b)), _find(_view(c))
-    except (TypeError, ValueError, BufferError):  # read-only, empty, bfloat16
-        addresses = find_address(a), find_address(b), find_address(c)
-    for address, matrix in zip(addresses, (a, b, c), strict=True):
-        after = bisect_left(_locked, (address + 1, 0))
-        before = _locked[after - 1 : after]  # empty if another thread unlocked it meanwhile
-        if not before or address + matrix.nbytes > before[0][1]:
-            return addresses, False
-    return addresses, True
+    return all(
+        address + matrix.nbytes <= _find_region_end(address)
+        for matrix, address in zip(matrices, addresses, strict=True)
+    )
 
 
 def _find_region_end(address: int) -> int:

@@ -8,7 +8,7 @@ from wavetrim.kernels.spec import KernelSpec
 from wavetrim.scheduler.planning.cpu_rows import CONTENTION
 from wavetrim.scheduler.planning.plan import Plan
 
-SAMPLED_SECONDS: Final = 3e-3
+SAMPLED_SECONDS: Final = 5e-4
 """Predicted time below which only some runs are recorded; chosen."""
 
 SAMPLED_EVERY: Final = 7

@@ -6,6 +6,6 @@ process, which `process` creates, ends, and replaces in forked processes. `plan`
 
 NumPy computes products of the CPU alone that need no plan, in several threads at once; a fork waits
 for all of them. All other products are planned and run one at a time (`planned`), by an executor
-that the first of them creates. Beside a GPU, one whose like was computed before (`known`) needs
-neither NumPy's rules nor a plan. BLAS gets its threads back between products.
+that the first of them creates. A product whose like was computed before (`known`) needs neither
+NumPy's rules nor a plan. BLAS gets its threads back between products.
 """

@@ -1,4 +1,4 @@
-"""Products whose way is known: those of a kind that was computed here before, beside a GPU.
+"""Products whose way is known: those of a kind that was computed here before.
 
 NumPy's rules and the look-up of a plan take 50 µs, and 0.3 ms once other work has filled the
 caches, as much as a small product. So the way that a product took is kept by its kind, and the next
@@ -12,36 +12,39 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wavetrim.cpu.blocks import can_share
+from wavetrim.cpu.products import multiply_alone
 from wavetrim.kernels.last_used import LastUsed
-from wavetrim.kernels.pipeline.host_product import PlainOperands
-from wavetrim.kernels.transfer.pinned import locate
+from wavetrim.native.plain import Addresses, Matrix, PlainOperands, find_addresses
 from wavetrim.native.pool import Crowd
-from wavetrim.scheduler.local.machine import LEAST_PLANNED_TERMS
-from wavetrim.scheduler.planning.plan import Plan
 
 if TYPE_CHECKING:
     from wavetrim.scheduler.local.machine import LocalMachine
-    from wavetrim.scheduler.local.planned import PlannedProducts
+    from wavetrim.scheduler.planning.plan import Plan
 
-Matrix = NDArray[Any]
-Addresses = tuple[int, int, int]
+LEAST_PLANNED_TERMS: Final = 1 << 19
+"""Terms, M N K, below which no GPU is asked for: a core takes about 10 µs, a GPU's call 30. Chosen:
+to find a plan would take longer than the product. OpenBLAS, too, computes such matrices in one
+thread, but no vectors."""
 
 _KEPT: Final = 512
 """Kinds of products whose way is kept; chosen, to bound host memory."""
 
-_CHOSEN_ANEW: Final = 8
-"""One of this many products is treated as if it were new, and may get another plan, which takes a
-millisecond or two where corrections have changed. Chosen."""
+_LOOKED_AT: Final = 4
+"""One of this many products of a kind gets another plan, where corrections have changed since its
+own was chosen. That takes a millisecond or two. Chosen."""
+
+multiply_small: Final = partial(multiply_alone, alpha=1.0, beta=0.0)
+"""C ← A·B by NumPy, without a look at whether others took the cores meanwhile."""
 
 UNSTOPPED_SECONDS: Final = 50e-3
 """Longest predicted time of a product that ends though the interpreter exits. Chosen: to look
 whether it does takes up to a millisecond of a product on a GPU (H200, 16 cores; 3d53540b)."""
 
-Way = Callable[[Matrix, Matrix, Matrix, Addresses], bool]
-"""Computes C ← αA·B, given the addresses of A, B and C; False, with nothing done, if it cannot."""
+Compute = Callable[[Matrix, Matrix, Matrix, Addresses | None], bool]
+"""Computes C ← αA·B, given the addresses of A, B and C, or None if C is new; False, with nothing
+done, if it cannot."""
 
 
 class ProductKind(NamedTuple):
@@ -76,28 +79,33 @@ class ProductKind(NamedTuple):
         return PlainOperands((m, n, k), self.dtype.name)
 
 
-class Asked(NamedTuple):
-    """A product that may be known: its kind, its matrices and their addresses."""
+class _Way:
+    """How the products of a kind are computed, by which plan if there is one, and how many were."""
 
-    kind: ProductKind
-    a: Matrix
-    b: Matrix
-    c: Matrix
-    addresses: Addresses
+    __slots__ = ("compute", "plan", "products")
+
+    def __init__(self, compute: Compute, plan: "Plan | None") -> None:
+        self.compute, self.plan, self.products = compute, plan, 0
 
 
 class KnownProducts:
     """The ways of the kinds of products that were computed last. Thread-safe."""
 
-    def __init__(self, machine: "LocalMachine", planned: "PlannedProducts") -> None:
-        self._machine, self._planned = machine, planned
-        self._ways = LastUsed[ProductKind, Way](_KEPT)
-        self._runs = 0
+    def __init__(self, machine: "LocalMachine") -> None:
+        self._machine = machine
+        self._ways = LastUsed[ProductKind, _Way](_KEPT)
+        self._were_locked: Callable[..., bool] | None = None
+        if machine.has_gpu:
+            from wavetrim.kernels.transfer.pinned import were_locked
 
-    def ask(
+            self._were_locked = were_locked
+
+    def multiply(
         self, a: Any, b: Any, out: Any, *, alpha: Any, beta: Any, f: Any, device: Any
-    ) -> Asked | None:
-        """Describe a product without other options; None unless it is one of two plain matrices.
+    ) -> tuple[Matrix | None, ProductKind | None]:
+        """Compute a product without other options, if its way is known.
+
+        One long function, because calls of Python would take most of its time.
 
         Args:
             a: The left operand.
@@ -107,57 +115,69 @@ class KnownProducts:
             beta: Factor of C, which is not there.
             f: Rows that the CPU computes.
             device: The device that computes all rows.
+
+        Returns:
+            C, or None; and the kind of the product, or None unless it is one of two plain matrices.
         """
-        if not (type(a) is type(b) is np.ndarray and a.ndim == b.ndim == 2):
-            return None
+        is_array = type(a) is type(b) is np.ndarray and type(out) in (np.ndarray, NoneType)
+        if not (is_array and type(alpha) is type(beta) is float):
+            return None, None
+        if beta != 0 or a.ndim != 2 or b.ndim != 2:
+            return None, None
         (m, k), n = a.shape, b.shape[1]
-        if not (type(alpha) is type(beta) is float and beta == 0):
-            return None
         if device is None and type(f) is int and f in (0, m):
             f, device = "auto", "cpu" if f else "gpu"
         if not (type(f) is str and f == "auto" and type(device) in (str, NoneType)):
-            return None
-        c = np.empty((m, n), a.dtype) if out is None else out
-        if type(c) is not np.ndarray:
-            return None
-        addresses, is_pinned = locate(a, b, c)
+            return None, None
+        addresses, is_pinned = None, False
+        if out is None:
+            c = np.empty((m, n), a.dtype)
+        else:
+            c, addresses = out, find_addresses(a, b, out)
+            is_pinned = self._were_locked is not None and self._were_locked((a, b, c), addresses)
         # A GPU copies page-locked memory without a core, and a small product needs only this one.
         crowd: Crowd | None = None
         if not is_pinned and m * n * k >= LEAST_PLANNED_TERMS:
-            crowd = self._machine.find_crowd() if can_share(m, n, k) else "quiet"
+            needs_one_thread = self._machine.has_gpu and not can_share(m, n, k)
+            crowd = "quiet" if needs_one_thread else self._machine.find_crowd()
         kind = ProductKind(a.shape, b.shape, a.dtype, alpha, is_pinned, device, crowd)
-        return Asked(kind, a, b, c, addresses)
-
-    def multiply(self, asked: Asked) -> bool:
-        """Compute a product in its C; False, with nothing done, if its way is not known."""
-        kind, a, b, c, addresses = asked
         way = self._ways.find(kind)
-        self._runs += 1
-        return not (way is None or self._runs % _CHOSEN_ANEW == 0) and way(a, b, c, addresses)
+        if way is None:
+            return None, kind
+        way.products += 1
+        if way.products % _LOOKED_AT == 0 and not self._is_current(way.plan):
+            return None, kind
+        return (c, None) if way.compute(a, b, c, addresses) else (None, kind)
 
-    def keep_numpy(self, kind: ProductKind, crowd: Crowd | None) -> None:
+    def _is_current(self, plan: "Plan | None") -> bool:
+        """Whether a plan would be chosen again."""
+        return plan is None or self._machine.planned.is_current(plan)
+
+    def keep_numpy(self, kind: ProductKind, crowd: Crowd | None, plan: "Plan | None") -> None:
         """Let NumPy compute the next products of a kind, by `call_blas` with this crowd.
 
         Not if that depends on who has the cores, and the kind does not tell.
         """
         if kind.crowd is not None or kind.is_tiny:
-            machine = self._machine
-            compute = partial(machine.call_blas, crowd, machine.numpy.multiply)
-            self._ways.keep(kind, partial(_run, kind.describe_operands(), compute))
+            machine, (m, k), (_, n) = self._machine, kind.a_shape, kind.b_shape
+            numpy = machine.numpy.multiply if can_share(m, n, k) else multiply_small
+            compute = partial(machine.call_blas, crowd, numpy)
+            self._ways.keep(kind, _Way(partial(_run, kind.describe_operands(), compute), plan))
 
-    def keep_plan(self, kind: ProductKind, plan: Plan) -> None:
+    def keep_plan(self, kind: ProductKind, plan: "Plan") -> None:
         """Let a plan, which has run, divide the next products of a kind."""
-        way = self._find_short_way(kind, plan)
-        if way is not None:
-            self._ways.keep(kind, partial(self._planned.run_alone, self._run_timed, way, plan))
+        compute = self._find_short_way(kind, plan)
+        if compute is not None:
+            compute = partial(self._machine.planned.run_alone, self._run_timed, compute, plan)
         else:
-            self._ways.keep(kind, partial(self._run_plan, kind, kind.describe_operands(), plan))
+            compute = partial(self._run_plan, kind, kind.describe_operands(), plan)
+        self._ways.keep(kind, _Way(compute, plan))
 
-    def _find_short_way(self, kind: ProductKind, plan: Plan) -> Way | None:
+    def _find_short_way(self, kind: ProductKind, plan: "Plan") -> Compute | None:
         """The way of a plan for one device, without the checks of other runs."""
         if plan.uncorrected.total_seconds > UNSTOPPED_SECONDS:
             return None
-        executor = self._planned.executor
+        executor = self._machine.planned.executor
         if not plan.gpu_rows and not kind.is_pinned:
             compute = partial(executor.pool.multiply, alpha=kind.alpha)
             return partial(_run, kind.describe_operands(), compute)
@@ -165,27 +185,30 @@ class KnownProducts:
         product = executor.gpus.find_product(plan, kind.alpha, is_crowded=is_crowded)
         return None if product is None else product.run
 
-    def _run_timed(self, way: Way, plan: Plan, *product: Any) -> bool:
+    def _run_timed(self, compute: Compute, plan: "Plan", *product: Any) -> bool:
         """Take a short way, and note its time; no other product runs, or is waited for."""
         started = time.perf_counter()
-        is_done = way(*product)
+        is_done = compute(*product)
         if is_done:
-            self._planned.executor.note(plan, time.perf_counter() - started)
+            self._machine.planned.executor.note(plan, time.perf_counter() - started)
         return is_done
 
     def _run_plan(
-        self, kind: ProductKind, operands: PlainOperands, plan: Plan, *product: Any
+        self, kind: ProductKind, operands: PlainOperands, plan: "Plan", *product: Any
     ) -> bool:
         """Take the way of a plan, if the CPU's part of a split finds its cores."""
         if kind.is_pinned and plan.f and self._machine.find_crowd() != "quiet":
             return False
-        compute = partial(self._planned.run, plan, alpha=kind.alpha, beta=0.0)
+        compute = partial(self._machine.planned.run, plan, alpha=kind.alpha, beta=0.0)
         return _run(operands, compute, *product)
 
 
 def _run(operands: PlainOperands, compute: Callable[..., object], *product: Any) -> bool:
     a, b, c, addresses = product
-    if operands.locate(a, b, c, addresses) is None:
-        return False
-    compute(a, b, c)
-    return True
+    if addresses is None:  # C is new
+        suits = operands.suit(a, b, c)
+    else:
+        suits = operands.locate(a, b, c, addresses) is not None
+    if suits:
+        compute(a, b, c)
+    return suits

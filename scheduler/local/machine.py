@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import numpy as np
@@ -25,17 +25,12 @@ from wavetrim.kernels.device import (
 )
 from wavetrim.native.pool import Crowd
 from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.local.known import KnownProducts
 
 if TYPE_CHECKING:
-    from wavetrim.scheduler.local.known import KnownProducts
     from wavetrim.scheduler.local.planned import PlannedProducts
 
 Matrix = NDArray[Any]
-
-LEAST_PLANNED_TERMS: Final = 1 << 19
-"""Terms, M N K, below which no GPU is asked for: a core takes about 10 µs, a GPU's call 30. Chosen:
-to find a plan would take longer than the product. OpenBLAS, too, computes such matrices in one
-thread, but no vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +118,7 @@ class LocalMachine:
         lock: Taken by the product that is running, if threads share it or a plan is run.
         thread_locks: A lock for each thread, taken while it calls BLAS outside `lock`.
         numpy: Products of NumPy.
-        known: Products whose way is known; None without a GPU, and before a product was planned.
+        known: Products whose way is known; None once the machine has ended.
         has_gpu: Whether there is a usable GPU.
         has_ended: Whether the interpreter exits: neither threads nor GPUs are used any more.
     """
@@ -136,7 +131,7 @@ class LocalMachine:
         self.numpy = NumpyProducts(options.count_threads())
         self.thread_locks = ThreadLocks()
         self._planned: PlannedProducts | None = None
-        self.known: KnownProducts | None = None
+        self.known: KnownProducts | None = KnownProducts(self)
         self._left: set[threading.Thread] = set()
 
     @property

@@ -28,11 +28,8 @@ from wavetrim.scheduler.local.arrays import (
     read_array,
     read_factor,
 )
-from wavetrim.scheduler.local.machine import (
-    LEAST_PLANNED_TERMS,
-    LocalMachine,
-    LocalOptions,
-)
+from wavetrim.scheduler.local.known import LEAST_PLANNED_TERMS
+from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
 from wavetrim.scheduler.local.process import find_known, find_machine
 from wavetrim.scheduler.local.stacks import Matrices, StackProblem, find_stack_problem, unstack
 from wavetrim.scheduler.options import (
@@ -97,11 +94,11 @@ def multiply(
 
     `read_options` is called for the machine's options where it is not there yet.
     """
-    asked = None
+    kind = None
     if accuracy is c is devices is None and not verify and (known := find_known()):
-        asked = known.ask(a, b, out, alpha=alpha, beta=beta, f=f, device=device)
-        if asked is not None and known.multiply(asked):
-            return asked.c
+        done, kind = known.multiply(a, b, out, alpha=alpha, beta=beta, f=f, device=device)
+        if done is not None:
+            return done
     left, right = read_array("a", a), read_array("b", b)
     problem = find_stack_problem(left.shape, right.shape)
     dtype = find_dtype(left.dtype, right.dtype, c)
@@ -115,7 +112,7 @@ def multiply(
         machine.check_device(device)
     is_free = accuracy is devices is None and isinstance(f, str) and f == "auto"
     options = NO_OPTIONS if is_free else _read_options(f, accuracy, devices)
-    kind = asked.kind if asked is not None and left is a and right is b and alpha != 0 else None
+    kind = kind if left is a and right is b and alpha != 0 else None
     product = _Product(problem, dtype, alpha, beta, options, device, kind)
     result = _find_result(out, product, left, right, addend)
     if verify:
@@ -178,7 +175,7 @@ def _compute(
     matrices = left, right, result
     if is_of_cpu and _compute_by_numpy(machine, product, rows, matrices, blas_crowd):
         if kind is not None and machine.known is not None and product.is_plain:
-            machine.known.keep_numpy(kind, blas_crowd)
+            machine.known.keep_numpy(kind, blas_crowd, plan)
         return
     plan = plan or _choose_plan(machine, product, rows, first, crowd)
     # A GPU reads any strides; a CPU part is slow if BLAS cannot read an operand.

@@ -15,7 +15,7 @@ from wavetrim.scheduler.errors import ExecutionError, PlanError
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.product import raise_translated
 from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks
-from wavetrim.scheduler.local.known import UNSTOPPED_SECONDS, KnownProducts
+from wavetrim.scheduler.local.known import UNSTOPPED_SECONDS
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import PlanCache
 from wavetrim.scheduler.planning.plan import Plan
@@ -51,8 +51,6 @@ class PlannedProducts:
         self._plans = PlanCache()
         self._hooks = Hooks(cancelled=lambda: machine.has_ended)
         self._is_running = False
-        if machine.has_gpu:
-            machine.known = KnownProducts(machine, self)
 
     def find_profile(self, *, cpu_only: bool = False) -> MachineProfile:
         """The profile of this machine, or of its CPU alone."""
@@ -96,6 +94,13 @@ class PlannedProducts:
         elif f == plan.f:
             return plan
         return self._plans.choose(plan.problem, plan.profile, options)
+
+    def is_current(self, plan: Plan) -> bool:
+        """Whether the profile of a plan, and its corrections, are still those of its choice."""
+        profile = plan.profile
+        if plan.version != profile.corrections.version:
+            return False
+        return profile is self._cpu_profile or profile is self._profiles.find()
 
     @cached_property
     def _cpu_profile(self) -> MachineProfile:

@@ -44,8 +44,9 @@ stage. In turns with others on an H200, where 4e-4 s are 22 MB: 21 MB take 409 �
 cut, 50 MB 957 and 901. From pageable memory 6 and 10 MB take 0.92 and 1.20 ms straight, and staged
 0.69 and 0.79 in a loop, but 1.8 to 2.4 in turns with other libraries (H200, 16 cores; cd54129e)."""
 
-STRAIGHT_CALL_SECONDS: Final = 4e-5
-"""Time of a straight product without its bytes; 64³ takes 35 to 60 µs on an H100 and an H200."""
+STRAIGHT_CALL_SECONDS: Final[dict[Memory, float]] = {"pageable": 2e-4, "pinned": 4e-5}
+"""Time of a straight product without its bytes; 64³ takes 35 to 60 µs on an H100 and an H200. From
+pageable memory 24x1666x64 takes 0.4 ms among other products on an H200, 0.1 of it for its bytes."""
 
 _THREADS_AN_SM: Final = 1024
 _BLOCKS_AN_SM: Final = 16
@@ -175,7 +176,7 @@ def find_straight_seconds(problem: GemmProblem, profile: MachineProfile) -> floa
 
 def find_straight_link(problem: GemmProblem, profile: MachineProfile) -> LinkModel:
     """The link of a straight product: the driver copies pageable memory in the calling thread."""
-    link = replace(profile.find_link("pinned"), call_seconds=STRAIGHT_CALL_SECONDS)
+    link = replace(profile.find_link("pinned"), call_seconds=STRAIGHT_CALL_SECONDS[problem.memory])
     if problem.memory == "pinned":
         return link
     copied = profile.cpu.copy_gbytes_per_second

@@ -12,13 +12,14 @@ from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure, OperandError
 from wavetrim.kernels.transfer.pinned import (
     is_pinned,
-    locate,
     lock_matrix,
     lock_region,
     pin_array,
     pin_matrix,
     unlock_region,
+    were_locked,
 )
+from wavetrim.native.plain import find_addresses
 
 pytestmark = pytest.mark.gpu
 
@@ -35,22 +36,25 @@ def test_pinned_memory_is_recognised():
     assert not is_pinned(np.ones((30, 50)))
 
 
-def test_addresses_are_found_and_whether_all_of_the_memory_was_locked():
+def test_it_is_told_whether_all_of_the_memory_of_operands_was_locked():
+    def were_all_locked(*matrices):
+        addresses = find_addresses(*matrices)
+        assert addresses == tuple(matrix.ctypes.data for matrix in matrices)
+        return were_locked(matrices, addresses)
+
     first, second = pin_matrix(30, 50, "float64"), pin_matrix(3, 5, "float32")
-    addresses = first.ctypes.data, first[4:].ctypes.data, second.ctypes.data
-    assert locate(first, first[4:], second) == (addresses, True)
-    other = np.ones((30, 50))
-    assert locate(first, other, second)[1] is False
+    assert were_all_locked(first, first[4:], second)
+    assert not were_all_locked(first, np.ones((30, 50)), second)
     read_only = first[:2]
     read_only.flags.writeable = False
-    assert locate(read_only, first, second)[1] is True
+    assert were_all_locked(read_only, first, second)
     matrix = np.ones((300, 500), "float32")
     region = matrix[100:200]
     with lock_matrix(region):
-        assert locate(region, region[1:], second)[1] is True
-        assert locate(matrix[99:200], region, second)[1] is False
-        assert locate(region, matrix[100:201], second)[1] is False
-    assert locate(region, first, second)[1] is False
+        assert were_all_locked(region, region[1:], second)
+        assert not were_all_locked(matrix[99:200], region, second)
+        assert not were_all_locked(region, matrix[100:201], second)
+    assert not were_all_locked(region, first, second)
 
 
 def test_a_view_keeps_pinned_memory_alive():

@@ -1,4 +1,4 @@
-"""Which products take the way of an earlier one, beside a GPU."""
+"""Which products take the way of an earlier one."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tests.processes import expect_output, run_python
-from wavetrim.kernels.transfer.pinned import locate
-from wavetrim.scheduler.local.known import UNSTOPPED_SECONDS, KnownProducts, ProductKind
+from wavetrim.native.plain import find_addresses
+from wavetrim.scheduler.local.known import UNSTOPPED_SECONDS, ProductKind
 from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
-from wavetrim.scheduler.planning.choice import choose_plan
+from wavetrim.scheduler.options import NO_OPTIONS
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.corrections import LEAST_RUNS, Corrections
 from wavetrim.scheduler.profile.store import find_profile
@@ -21,7 +21,7 @@ def test_a_kind_is_that_of_plain_operands_of_its_shapes_that_share_no_memory():
     a, b, c = (np.zeros(shape, "float32") for shape in ((5, 3), (3, 7), (5, 7)))
     kind = ProductKind(a.shape, b.shape, a.dtype, 1.0, is_pinned=False, device=None, crowd="quiet")
     operands, memory = kind.describe_operands(), np.empty(50, "float32")
-    assert operands.locate(a, b, c) == locate(a, b, c)[0]
+    assert operands.locate(a, b, c) == find_addresses(a, b, c)
     overlapping = memory[:35].reshape(5, 7), memory[20:41].reshape(3, 7)
     for others in (
         (a.astype("float64"), b, c),
@@ -40,32 +40,37 @@ def machine(tmp_path):
     machine.end()
 
 
-@pytest.fixture
-def known(machine):
-    return KnownProducts(machine, machine.planned)
+RNG = np.random.default_rng(1)
+A, B = RNG.random((997, 701)), RNG.random((701, 1003))
 
 
-def ask(known, *, f="auto", device=None):
-    rng = np.random.default_rng(1)
-    a, b = rng.random((997, 701)), rng.random((701, 1003))
-    return known.ask(a, b, np.full((997, 1003), np.nan), alpha=1.0, beta=0.0, f=f, device=device)
+def multiply(machine, *, f="auto", device=None, out=None):
+    """C and the kind, as `KnownProducts.multiply`."""
+    return machine.known.multiply(A, B, out, alpha=1.0, beta=0.0, f=f, device=device)
 
 
-def test_all_rows_of_one_device_are_another_kind_than_those_that_the_planner_divides(known):
-    assert ask(known).kind.device is None
-    assert ask(known, f=997).kind == ask(known, device="cpu").kind != ask(known).kind
-    assert ask(known, f=0).kind == ask(known, device="gpu").kind != ask(known, f=997).kind
+def find_kind(machine, **options):
+    done, kind = multiply(machine, **options)
+    assert done is None
+    return kind
+
+
+def test_all_rows_of_one_device_are_another_kind_than_those_that_the_planner_divides(machine):
+    best, on_cpu, on_gpu = (find_kind(machine, device=device) for device in (None, "cpu", "gpu"))
+    assert best.device is None
+    assert find_kind(machine, f=997) == on_cpu != best
+    assert find_kind(machine, f=0) == on_gpu != best
     for options in ({"f": 5}, {"f": 0, "device": "cpu"}, {"f": True}, {"device": np.arange(3)}):
-        assert ask(known, **options) is None
+        assert find_kind(machine, **options) is None
 
 
-def keep(known):
-    """Keep the way of the CPU alone; returns its plan."""
-    problem = GemmProblem(997, 1003, 701, "float64")
+def keep(machine):
+    """Keep the way of the CPU alone, whose predictions its runs correct; returns its plan."""
     assumed = find_profile("cpu", devices=(), directory=None, cpu_threads=2)
-    plan = choose_plan(problem, replace(assumed, corrections=Corrections()))
+    machine.planned._cpu_profile = replace(assumed, corrections=Corrections())
+    plan = machine.planned.choose(GemmProblem(997, 1003, 701, "float64"), NO_OPTIONS, None, "quiet")
     assert plan.predicted.total_seconds < UNSTOPPED_SECONDS
-    known.keep_plan(ask(known).kind, plan)
+    machine.known.keep_plan(find_kind(machine), plan)
     return plan
 
 
@@ -74,27 +79,33 @@ def find_factor(plan):
     return factor
 
 
-def test_a_short_way_of_the_cpu_computes_and_its_time_is_noted(known):
-    assert not known.multiply(ask(known)), "no product of its kind was computed"
-    plan, done = keep(known), 0
-    for _ in range(20):
-        asked = ask(known)
-        if known.multiply(asked):
-            done += 1
-            np.testing.assert_allclose(asked.c, asked.a @ asked.b, rtol=1e-12)
-    assert 16 <= done < 20, "some are chosen anew"
+@pytest.mark.parametrize("out", [None, np.empty((997, 1003))])
+def test_a_way_of_the_cpu_computes_and_its_time_is_noted(machine, out):
+    plan = keep(machine)
+    for _ in range(LEAST_RUNS + 1):  # the first run is not noted
+        done, _ = multiply(machine, out=out)
+        np.testing.assert_allclose(done, A @ B, rtol=1e-12)
+        done.fill(np.nan)
+    assert (done is out) == (out is not None)
     assert find_factor(plan).runs >= LEAST_RUNS, "their times are noted"
 
 
-def test_to_wait_for_another_thread_is_no_time_of_a_product(known, machine):
-    plan = keep(known)
+def test_a_way_is_left_soon_after_runs_have_changed_what_decides(machine):
+    plan = keep(machine)
+    for _ in range(LEAST_RUNS):
+        plan.profile.corrections.note(plan.kinds[1].name, 1.0, 10.0)
+    ways = [multiply(machine)[0] is not None for _ in range(8)]
+    assert ways == [True] * 3 + [False] + [True] * 3 + [False]
+
+
+def test_to_wait_for_another_thread_is_no_time_of_a_product(machine):
+    plan = keep(machine)
     for _ in range(LEAST_RUNS + 1):  # the first run is not noted
-        asked = ask(known)
         with ThreadPoolExecutor(1) as pool:
             with machine.lock:
-                product = pool.submit(known.multiply, asked)
+                product = pool.submit(multiply, machine)
                 time.sleep(1)
-            assert product.result()
+            assert product.result()[0] is not None
     assert find_factor(plan).reported * plan.uncorrected.total_seconds < 0.9
 
 
@@ -127,6 +138,7 @@ def test_a_split_that_is_known_gives_the_same_product():
     expect_output(
         """
 import numpy as np, wavetrim
+from tests.matrices import assert_product
 from wavetrim.kernels.transfer.pinned import pin_matrix
 
 m, n, k = 20_000, 4000, 32
