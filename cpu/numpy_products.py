@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from wavetrim.cpu.blocks import MAX_BLOCK_FLOPS, count_useful
-from wavetrim.cpu.products import Matrix, multiply_plainly, quiet
+from wavetrim.cpu.products import Matrix, multiply_quietly
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.native.element_types import BLAS_DTYPES
 from wavetrim.native.pool import Crowd
@@ -74,7 +74,7 @@ class NumpyProducts:
             c: C[M,N], row-major.
         """
         began, used = time.perf_counter(), time.thread_time()
-        quiet.context.run(multiply_plainly, a, b, c)
+        multiply_quietly(a, b, c)
         seconds = time.perf_counter() - began
         if seconds >= _LOST_SECONDS and not self.lose_cores:
             self._judge(seconds, lost_seconds=seconds - (time.thread_time() - used))

@@ -78,7 +78,7 @@ def multiply_alone(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
         beta: Factor of C; a whole number for integers.
     """
     if alpha == 1 and beta == 0:
-        quiet.context.run(multiply_plainly, a, b, c)
+        multiply_quietly(a, b, c)
     elif alpha == 0:
         quiet.context.run(scale, c, beta)
     else:
@@ -104,6 +104,11 @@ def multiply_block(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float
             c *= c.dtype.type(alpha)
         return
     combine(form_product(a, b), c, alpha=alpha, beta=beta)
+
+
+def multiply_quietly(a: Matrix, b: Matrix, c: Matrix) -> None:
+    """`multiply_plainly` without NumPy's warnings."""
+    quiet.context.run(multiply_plainly, a, b, c)
 
 
 def multiply_plainly(a: Matrix, b: Matrix, c: Matrix) -> None:

@@ -43,22 +43,12 @@ class PlainOperands:
         m, n, k = shape
         self.shapes, self.dtype = ((m, k), (k, n), (m, n)), find_dtype(dtype)
 
-    def suit(self, a: Matrix, b: Matrix, c: Matrix) -> bool:
-        """Whether A, B and C meet the condition, if C shares no memory with A and B."""
-        c_flags = c.flags
-        return bool(
-            (a.shape, b.shape, c.shape) == self.shapes
-            and a.dtype is b.dtype is c.dtype is self.dtype
-            and a.flags.c_contiguous
-            and b.flags.c_contiguous
-            and c_flags.c_contiguous
-            and c_flags.writeable
-        )
-
     def locate(
         self, a: Matrix, b: Matrix, c: Matrix, addresses: Addresses | None = None
     ) -> Addresses | None:
         """Addresses of A, B and C; None if they do not meet the condition.
+
+        One long function, because calls of Python would take most of its time.
 
         Args:
             a: A.
@@ -66,7 +56,12 @@ class PlainOperands:
             c: C.
             addresses: The addresses, if they are known.
         """
-        if not self.suit(a, b, c):
+        a_flags, b_flags, c_flags = a.flags, b.flags, c.flags
+        if (a.shape, b.shape, c.shape) != self.shapes or not c_flags.writeable:
+            return None
+        if not (a.dtype is b.dtype is c.dtype is self.dtype):
+            return None
+        if not (a_flags.c_contiguous and b_flags.c_contiguous and c_flags.c_contiguous):
             return None
         found = addresses or find_addresses(a, b, c)
         at_a, at_b, at_c = found

@@ -21,7 +21,7 @@ enum {
     FRESH_OWN = 20000000,  // the same for this process's threads: to look at one takes some 5000; chosen
     FRESH_OWNER = 1000000000,  // the same for what all of them say, while a sample agrees; chosen
     LOOKED_AT = 64,  // most threads of this process that are looked at; chosen
-    SAMPLE = 4,  // threads in a sample; chosen
+    SAMPLE = 2,  // threads in a sample; chosen
 };
 
 static atomic_int nobody;

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from wavetrim.cpu.blocks import can_share
-from wavetrim.cpu.products import multiply_alone
+from wavetrim.cpu.products import multiply_quietly
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.native.plain import Addresses, Matrix, PlainOperands, find_addresses
 from wavetrim.native.pool import Crowd
@@ -35,16 +34,13 @@ _LOOKED_AT: Final = 4
 """One of this many products of a kind gets another plan, where corrections have changed since its
 own was chosen. That takes a millisecond or two. Chosen."""
 
-multiply_small: Final = partial(multiply_alone, alpha=1.0, beta=0.0)
-"""C ← A·B by NumPy, without a look at whether others took the cores meanwhile."""
-
 UNSTOPPED_SECONDS: Final = 50e-3
 """Longest predicted time of a product that ends though the interpreter exits. Chosen: to look
 whether it does takes up to a millisecond of a product on a GPU (H200, 16 cores; 3d53540b)."""
 
 Compute = Callable[[Matrix, Matrix, Matrix, Addresses | None], bool]
-"""Computes C ← αA·B, given the addresses of A, B and C, or None if C is new; False, with nothing
-done, if it cannot."""
+"""Computes C ← αA·B for row-major A and B of one type, given the addresses of A, B and C (None if C
+is new); False, with nothing done, if it cannot."""
 
 
 class ProductKind(NamedTuple):
@@ -122,7 +118,8 @@ class KnownProducts:
         is_array = type(a) is type(b) is np.ndarray and type(out) in (np.ndarray, NoneType)
         if not (is_array and type(alpha) is type(beta) is float):
             return None, None
-        if beta != 0 or a.ndim != 2 or b.ndim != 2:
+        is_plain = a.flags.c_contiguous and b.flags.c_contiguous and a.dtype is b.dtype
+        if not is_plain or a.ndim != 2 or b.ndim != 2 or beta != 0:
             return None, None
         (m, k), n = a.shape, b.shape[1]
         if device is None and type(f) is int and f in (0, m):
@@ -135,11 +132,9 @@ class KnownProducts:
         else:
             c, addresses = out, find_addresses(a, b, out)
             is_pinned = self._were_locked is not None and self._were_locked((a, b, c), addresses)
-        # A GPU copies page-locked memory without a core, and a small product needs only this one.
-        crowd: Crowd | None = None
-        if not is_pinned and m * n * k >= LEAST_PLANNED_TERMS:
-            needs_one_thread = self._machine.has_gpu and not can_share(m, n, k)
-            crowd = "quiet" if needs_one_thread else self._machine.find_crowd()
+        # A GPU copies page-locked memory without a core, and a tiny product needs only this one.
+        needs_cores = not is_pinned and m * n * k >= LEAST_PLANNED_TERMS
+        crowd = self._machine.find_crowd() if needs_cores else None
         kind = ProductKind(a.shape, b.shape, a.dtype, alpha, is_pinned, device, crowd)
         way = self._ways.find(kind)
         if way is None:
@@ -159,8 +154,10 @@ class KnownProducts:
         Not if that depends on who has the cores, and the kind does not tell.
         """
         if kind.crowd is not None or kind.is_tiny:
-            machine, (m, k), (_, n) = self._machine, kind.a_shape, kind.b_shape
-            numpy = machine.numpy.multiply if can_share(m, n, k) else multiply_small
+            machine = self._machine
+            # Its time tells who has the cores, if threads share it and are not counted.
+            is_silent = kind.is_tiny or machine.has_gpu
+            numpy = multiply_quietly if is_silent else machine.numpy.multiply
             compute = partial(machine.call_blas, crowd, numpy)
             self._ways.keep(kind, _Way(partial(_run, kind.describe_operands(), compute), plan))
 
@@ -205,10 +202,7 @@ class KnownProducts:
 
 def _run(operands: PlainOperands, compute: Callable[..., object], *product: Any) -> bool:
     a, b, c, addresses = product
-    if addresses is None:  # C is new
-        suits = operands.suit(a, b, c)
-    else:
-        suits = operands.locate(a, b, c, addresses) is not None
-    if suits:
-        compute(a, b, c)
-    return suits
+    if addresses is not None and operands.locate(a, b, c, addresses) is None:
+        return False
+    compute(a, b, c)
+    return True

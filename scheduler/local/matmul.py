@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wavetrim.cpu.blocks import can_share, is_small
+from wavetrim.cpu.blocks import is_small
 from wavetrim.cpu.operands import find_blas_strides
 from wavetrim.cpu.products import multiply_alone, multiply_block, quiet, scale
 from wavetrim.native.element_types import BLAS_DTYPES, is_integer
@@ -162,8 +162,7 @@ def _compute(
     first, parts, kind = None, None, product.kind
     is_free = device != "gpu" and options is NO_OPTIONS
     is_tiny = is_free and rows * problem.n * problem.k < LEAST_PLANNED_TERMS
-    needs_one_thread = is_tiny or (machine.has_gpu and not can_share(rows, problem.n, problem.k))
-    crowd: Crowd = "quiet" if needs_one_thread else (kind and kind.crowd) or machine.find_crowd()
+    crowd: Crowd = "quiet" if is_tiny else (kind and kind.crowd) or machine.find_crowd()
     if machine.has_gpu and device != "cpu" and not is_tiny:
         parts = unstack(left, right, result, problem, fold=fold)
         first = next(parts)
