@@ -1,12 +1,12 @@
-"""The name and the caches of this machine's CPU."""
+"""The name and the largest cache of this machine's CPU."""
 
 import platform
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 _CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
-_OWN_LEVELS: Final = 2  # on x86 and most ARM servers; cores share the third
 _UNITS: Final = {"K": 1 << 10, "M": 1 << 20}
 
 
@@ -22,29 +22,12 @@ def find_cpu_name() -> str:
     return platform.machine()
 
 
-def find_core_cache_bytes() -> int:
-    """Size of the largest cache of a core's own; 0 if the kernel does not tell."""
-    own = [size for level, size in _list_caches() if level <= _OWN_LEVELS]
-    return max(own, default=0)
-
-
 @cache
 def find_largest_cache_bytes() -> int:
-    """Size of the largest cache, which cores share; 0 if the kernel does not tell."""
-    return max((size for _, size in _list_caches()), default=0)
-
-
-def _list_caches() -> list[tuple[int, int]]:
-    """Level and bytes of each cache of the first core, without those of instructions."""
-    found = []
-    for folder in sorted(_CACHES.glob("index*")):
-        try:
-            kind, size, level = (
-                (folder / name).read_text(encoding="ascii").strip()
-                for name in ("type", "size", "level")
-            )
-            if kind != "Instruction":
-                found.append((int(level), int(size[:-1]) * _UNITS[size[-1]]))
-        except (OSError, ValueError, KeyError):
-            continue
-    return found
+    """Size of the largest cache of the first core, which others share; 0 if it is not told."""
+    sizes = [0]
+    for file in _CACHES.glob("index*/size"):
+        with suppress(OSError, ValueError, KeyError):
+            text = file.read_text(encoding="ascii").strip()
+            sizes.append(int(text[:-1]) * _UNITS[text[-1]])
+    return max(sizes)

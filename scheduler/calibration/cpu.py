@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.cpu.model import find_core_cache_bytes, find_largest_cache_bytes
+from wavetrim.cpu.model import find_largest_cache_bytes
 from wavetrim.scheduler.calibration.repetition import OperandMemory, repeat
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.product import NOTHING
 from wavetrim.scheduler.planning.cpu_rows import READ_FIRST_MOVES
 from wavetrim.scheduler.problem import ITEM_BYTES
-from wavetrim.scheduler.profile.estimate import CACHE_BYTES, estimate_cpu
+from wavetrim.scheduler.profile.estimate import estimate_cpu
 from wavetrim.scheduler.profile.machine import CpuModel
 from wavetrim.scheduler.profile.provider import ProfileProvider
 
@@ -65,7 +65,6 @@ def measure_cpu(pool: CpuPool, memory: OperandMemory, source: str) -> CpuModel:
         assumed,
         read_gbytes_per_second=1e-9 * uncached_bytes / read_seconds,
         write_gbytes_per_second=1e-9 * READ_FIRST_MOVES * uncached_bytes / write_seconds,
-        cache_bytes=pool.threads * (find_core_cache_bytes() or CACHE_BYTES),
         source=source,
     )
     cpu = _measure_arithmetic(time_product, cpu)

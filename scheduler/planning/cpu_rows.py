@@ -14,6 +14,9 @@ from wavetrim.scheduler.profile.machine import CpuModel
 CALL_SECONDS: Final = 8e-6
 """Time of a product that the calling thread computes alone, without its rows; chosen."""
 
+THREAD_CACHE_BYTES: Final = 1 << 20
+"""Bytes of C of each thread that a cache holds for whoever reads C next; chosen."""
+
 READ_FIRST_BYTES: Final = 128 << 20
 """Least size of all of C, in bytes, with which the caches read C before they write it. Chosen, as
 before: above the share of a large cache that one virtual machine gets. No profile has it."""
@@ -120,7 +123,7 @@ def _find_full_rate_seconds(problem: GemmProblem, cpu: CpuModel, rows: int) -> t
     c_bytes = rows * n * item_bytes
     # What the caches do not hold of all of C is written to memory, and read from there first.
     whole_bytes = problem.m * n * item_bytes
-    written_bytes = c_bytes * max(0.0, 1 - cpu.cache_bytes / whole_bytes)
+    written_bytes = c_bytes * max(0.0, 1 - cpu.threads * THREAD_CACHE_BYTES / whole_bytes)
     read_bytes = (n + rows) * k * item_bytes + c_bytes - written_bytes
     if whole_bytes > READ_FIRST_BYTES:
         written_bytes *= READ_FIRST_MOVES

@@ -89,9 +89,6 @@ START_SECONDS: Final = 0.2e-3
 """Seconds to wake all threads, and to join them. Chosen: 16 threads take 0.1 to 0.2 ms more than
 300³ to 500³ should in a loop, and 0.2 to 0.3 ms 5 ms after the last one (H200's host; 3d53540b)."""
 
-CACHE_BYTES: Final = 1 << 20
-"""Cache of a core, in bytes; chosen."""
-
 
 @lru_cache(maxsize=256)
 def estimate_rate(gpu: GpuModel, spec: KernelSpec) -> KernelRate:
@@ -163,6 +160,5 @@ def estimate_cpu(threads: int) -> CpuModel:
         write_gbytes_per_second=threads * WRITE_GBYTES_PER_SECOND,
         copy_gbytes_per_second=COPY_GBYTES_PER_SECOND,
         start_seconds=START_SECONDS,
-        cache_bytes=threads * CACHE_BYTES,
         source=f"assumed: {THREAD_GFLOPS:g} GFLOP/s of float32 a thread; threads: {threads}",
     )

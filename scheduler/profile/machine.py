@@ -152,7 +152,6 @@ class CpuModel:
         write_gbytes_per_second: Rate at which they write a C that no cache holds.
         copy_gbytes_per_second: Rate of the driver's copies between pageable memory and its own.
         start_seconds: Time to wake all threads, and to join them.
-        cache_bytes: Size of the caches that cores do not share.
         source: Where the figures come from.
     """
 
@@ -164,7 +163,6 @@ class CpuModel:
     write_gbytes_per_second: Positive
     copy_gbytes_per_second: Positive
     start_seconds: NotNegative
-    cache_bytes: Count
     source: str
 
     def find_gflops(self, dtype: str) -> float:

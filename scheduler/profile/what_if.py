@@ -147,7 +147,6 @@ def _scale_cpu(cpu: CpuModel, threads: int) -> CpuModel:
         float64_gflops=cpu.float64_gflops * factor,
         read_gbytes_per_second=cpu.read_gbytes_per_second * factor,
         write_gbytes_per_second=cpu.write_gbytes_per_second * factor,
-        cache_bytes=max(1, round(cpu.cache_bytes * factor)),
         source=f"{cpu.source}, scaled to {threads}",
     )
 

@@ -15,7 +15,7 @@ from wavetrim.scheduler.profile.machine import CpuModel
 CPU = CpuModel(
     threads=16, float32_gflops=1000.0, float64_gflops=500.0, thread_gflops=100.0,
     read_gbytes_per_second=100.0, write_gbytes_per_second=50.0, copy_gbytes_per_second=20.0,
-    start_seconds=1e-4, cache_bytes=64 << 20, source="a test",
+    start_seconds=1e-4, source="a test",
 )  # fmt: skip
 START_SECONDS = CALL_SECONDS + 1e-4
 SQUARE = GemmProblem(8192, 8192, 8192)
@@ -24,9 +24,9 @@ FLOP_SECONDS = 2 * 4096 * 8192**2 / 1e12
 
 
 def test_an_example_by_hand():
-    """Half of the rows; a quarter of C stays in the caches, the rest is read first."""
-    read_seconds = (8192 + 4096 + 4096 / 4) * 8192 * 4 / 100e9
-    write_seconds = 2 * 4096 * 3 / 4 * 8192 * 4 / 50e9
+    """Half of the rows; a sixteenth of C stays in the caches, the rest is read first."""
+    read_seconds = (8192 + 4096 + 4096 / 16) * 8192 * 4 / 100e9
+    write_seconds = 2 * 4096 * 15 / 16 * 8192 * 4 / 50e9
     seconds = START_SECONDS + FLOP_SECONDS + read_seconds + write_seconds
     assert find_cpu_seconds(SQUARE, CPU, 4096) == pytest.approx(seconds)
     assert find_cpu_seconds(SQUARE, CPU, 0) == 0.0
