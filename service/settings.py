@@ -129,7 +129,7 @@ class Settings(MachineSettings):
         default=None,
         ge=0,
         description="The most shared memory for matrices in use, 0 for none; without it, a "
-        "quarter of what the system allows, at most 16 GiB.",
+        "quarter of what the system allows.",
     )
     matrix_ttl_seconds: int = Field(
         default=30 * DAY_SECONDS,

@@ -18,7 +18,6 @@ _V2_MOUNTS: Final = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
 _SHARE: Final = 4
 """By default the arena may take this part of the memory, a quarter; chosen."""
 
-_MOST_BYTES: Final = 16 * 2**30
 _LEAST_RESERVE_BYTES: Final = 64 * 2**20
 _MOST_RESERVE_BYTES: Final = 2**30
 
@@ -36,12 +35,12 @@ def count_memory(root: Path = Path("/")) -> int | None:
 
 
 def default_limit(root: Path = Path("/")) -> int:
-    """The default size of an arena: a quarter of the memory, at most 16 GiB.
+    """The default size of an arena: a quarter of the memory.
 
     Args:
         root: Where proc/ and sys/ are found.
     """
-    return min(_MOST_BYTES, (count_memory(root) or 0) // _SHARE)
+    return (count_memory(root) or 0) // _SHARE
 
 
 def read_memory_left(root: Path = Path("/")) -> int:

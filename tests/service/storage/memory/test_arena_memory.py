@@ -38,7 +38,7 @@ def test_little_available_memory_bounds_a_generous_group(tmp_path):
 V1 = "sys/fs/cgroup/memory"
 GROUPS = {
     # The reserve is an eighth of the limit, from 64 MiB to 1 GiB; the default a quarter.
-    "the machine alone": ({}, 99 * GIB, 16 * GIB),
+    "the machine alone": ({}, 99 * GIB, 32 * GIB),
     "the least reserve": (describe_v2(256 * MIB, 100), 192 * MIB - 100, 64 * MIB),
     "an eighth": (describe_v2(2 * GIB, 100), 2 * GIB - 256 * MIB - 100, GIB // 2),
     "the largest reserve": (describe_v2(64 * GIB, 100), 63 * GIB - 100, 16 * GIB),
