@@ -45,6 +45,7 @@ class MappedFile(Extent):
                 try:
                     allocate(file, max(1, size_bytes))
                     view = map_shared(file, max(1, size_bytes)).data
+                    view[:1] = bytes(1)  # the page of a header may wait for the disk: here
                 finally:
                     os.close(file)
         except BaseException:
