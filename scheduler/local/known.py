@@ -30,7 +30,7 @@ thread, but no vectors."""
 _KEPT: Final = 512
 """Kinds of products whose way is kept; chosen, to bound host memory."""
 
-_LOOKED_AT: Final = 4
+_CHECKED_EVERY: Final = 4
 """One of this many products of a kind gets another plan, where corrections have changed since its
 own was chosen. That takes a millisecond or two. Chosen."""
 
@@ -140,7 +140,7 @@ class KnownProducts:
         if way is None:
             return None, kind
         way.products += 1
-        if way.products % _LOOKED_AT == 0 and not self._is_current(way.plan):
+        if way.products % _CHECKED_EVERY == 0 and not self._is_current(way.plan):
             return None, kind
         return (c, None) if way.compute(a, b, c, addresses) else (None, kind)
 

@@ -95,7 +95,7 @@ class _Process:
     def find_known(self) -> "KnownProducts | None":
         """The products of this process whose way is known; None without any."""
         machine = self._machine
-        return None if machine is None or self._inherited else machine.known
+        return None if machine is None else machine.known
 
 
 _process: Final = _Process()
