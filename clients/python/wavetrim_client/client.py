@@ -82,7 +82,10 @@ class Client(Jobs):
             "User-Agent": f"wavetrim-client/{__version__}",
         }
         if api_key is not None:
-            _check_api_key(api_key)
+            if not api_key or not api_key.isprintable() or api_key != api_key.strip():
+                limit = "at least one, all of them printable, and no space or line end at its ends"
+                told = f"api_key has {len(api_key)} characters (not shown)"
+                raise ValueError(f"{told}; it must have {limit}")
             headers["Authorization"] = f"Bearer {api_key}"
         seconds = min(timeout or _MOST_SECONDS, _MOST_SECONDS)
         self._calls = Calls(address, headers, seconds, retries)
@@ -259,10 +262,3 @@ class Client(Jobs):
         return self._calls.receive(
             request, lambda answer: (receive_array(answer, out), Details.read(answer.headers))
         )
-
-
-def _check_api_key(api_key: str) -> None:
-    """Refuse a key that no service has, and that a header could not carry; it is not told."""
-    if not api_key or not api_key.isprintable() or api_key != api_key.strip():
-        limit = "at least one, all of them printable, and no space or line end at its ends"
-        raise ValueError(f"api_key has {len(api_key)} characters (not shown); it must have {limit}")

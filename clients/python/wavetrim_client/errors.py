@@ -19,7 +19,7 @@ Arguments that are not valid raise `ValueError`; files that cannot be read or wr
 
 import copyreg
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 
 class ClientError(Exception):
@@ -107,11 +107,3 @@ class WaitTimeout(ClientError):
 
 class DownloadCorrupted(ClientError):
     """The bytes that arrived are not those that the service announced; nothing was kept."""
-
-
-REFUSALS: Final = {
-    **dict.fromkeys((401, 403), Unauthorized),
-    404: NotFound,
-    **dict.fromkeys((429, 503), ServiceBusy),
-}
-"""The errors for statuses of refusals; all others are a `ServiceRefused`."""

@@ -4,7 +4,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -71,7 +71,7 @@ class Job(PostedJob):
         Raises:
             NotFound: The service has no such job, or no longer has it.
         """
-        return self._look(self._calls)
+        return self._ask(self._calls)
 
     def wait(
         self, *, progress: bool | Watcher = False, timeout_seconds: float | None = None
@@ -91,7 +91,7 @@ class Job(PostedJob):
         with _watch(progress) as on_progress:
 
             def look(calls: Calls, wait_seconds: float) -> JobStatus | None:
-                job = self._look(calls, wait_seconds)
+                job = self._ask(calls, wait_seconds=wait_seconds)
                 if on_progress is not None:
                     on_progress(job)
                 return job if job.is_finished else None
@@ -125,22 +125,18 @@ class Job(PostedJob):
             ServiceRefused: It is not queued any longer.
         """
         asked = describe_options({"priority": priority}, JobOptions)
-        return self._ask("PATCH", make_json_body(asked))
+        return self._ask(self._calls, "PATCH", make_json_body(asked))
 
     def cancel(self) -> JobStatus:
         """Stop the job, queued or running; returns the job as it is now."""
-        return self._ask("DELETE")
+        return self._ask(self._calls, "DELETE")
 
-    def _look(self, calls: Calls, wait_seconds: float | None = None) -> JobStatus:
-        """The job as it is when it ends, or after `wait_seconds`; None for now."""
-        return self._note(calls.get(f"/v1/jobs/{self.id}", wait_seconds=wait_seconds))
-
-    def _ask(self, method: str, body: Body | None = None) -> JobStatus:
-        request = Request(method, f"/v1/jobs/{self.id}", body=body, repeatable=True)
-        return self._note(self._calls.ask(request))
-
-    def _note(self, document: Mapping[str, Any]) -> JobStatus:
-        job = JobStatus.read(document)
+    def _ask(
+        self, calls: Calls, method: str = "GET", body: Body | None = None, **query: float
+    ) -> JobStatus:
+        """The job after a request; with `wait_seconds`, when it ends, or when they are over."""
+        request = Request(method, f"/v1/jobs/{self.id}", query, body=body, repeatable=True)
+        job = JobStatus.read(calls.ask(request))
         self.expected = job.expected
         return job
 
@@ -162,9 +158,9 @@ def as_completed(jobs: Iterable[Job], *, timeout_seconds: float | None = None) -
     began = time.monotonic()
 
     def look(calls: Calls, wait_seconds: float) -> list[Job] | None:
-        left[0]._look(calls, wait_seconds)
+        left[0]._ask(calls, wait_seconds=wait_seconds)
         unfinished = set(_list_unfinished(calls))
-        found = {job: job._look(calls) for job in left if job.id not in unfinished}
+        found = {job: job._ask(calls) for job in left if job.id not in unfinished}
         ended = [job for job, status in found.items() if status.is_finished]
         return sorted(ended, key=lambda job: found[job].document["finished_at"]) or None
 

@@ -181,7 +181,7 @@ class Jobs(StoredMatrices):
                     job.cancel()
             for job in jobs:
                 with contextlib.suppress(ServiceRefused):
-                    result = job._look(calls, UNDO_SECONDS).result
+                    result = job._ask(calls, wait_seconds=UNDO_SECONDS).result
                     self.discard([] if result is None else [result])
 
     def _post(

@@ -14,13 +14,13 @@ from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 from ..errors import (
-    REFUSALS,
     ClientError,
     NotFound,
     ServiceBusy,
     ServiceRefused,
     ServiceTimeout,
     ServiceUnreachable,
+    Unauthorized,
 )
 from .address import Address, is_stale
 from .connection import UNDO_SECONDS, Answer, Body, Connection, Request
@@ -33,6 +33,13 @@ LONGEST_PAUSE_SECONDS: Final = 5.0
 
 _FIRST_PAUSE_SECONDS: Final = 0.1
 """Longest pause before the second try; it doubles with every try. Chosen."""
+
+_REFUSALS: Final = {
+    **dict.fromkeys((401, 403), Unauthorized),
+    404: NotFound,
+    **dict.fromkeys((429, 503), ServiceBusy),
+}
+"""The errors of statuses; all others are a `ServiceRefused`."""
 
 _AWAY: Final = {502: ServiceUnreachable, 504: ServiceTimeout}
 """What a proxy says of a service that does not answer it."""
@@ -191,7 +198,7 @@ class Calls:
         if not isinstance(problem, dict):
             problem = {"detail": _quote(content)}
         after = answer.headers.get("retry-after", "")
-        kind = REFUSALS.get(answer.status, ServiceRefused)
+        kind = _REFUSALS.get(answer.status, ServiceRefused)
         raise kind(answer.status, problem, float(after) if after.isdecimal() else None)
 
 
