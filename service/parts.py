@@ -21,7 +21,7 @@ from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.live import LiveJobs
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.table.store import JobStore
-from wavetrim.service.server.unix_socket import claim_socket
+from wavetrim.service.server.listening import claim_socket
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.database.claim import wait_for_database
 from wavetrim.service.storage.database.shared_commits import SharedCommits

@@ -1,5 +1,5 @@
 """The server: the process that `wavetrim serve` becomes.
 
-`listening` opens its addresses (`unix_socket`), `foreground` serves on them until a signal ends it,
-with TLS by `tls_server`.
+`listening` opens its addresses, `foreground` serves on them until a signal ends it, with TLS by
+`tls_server`.
 """

@@ -18,9 +18,8 @@ from fastapi import FastAPI
 from wavetrim.service.api.wire.connection import WireProtocol
 from wavetrim.service.api.wire.refusal import WireLimits
 from wavetrim.service.parts import Parts
-from wavetrim.service.server.listening import Listener
+from wavetrim.service.server.listening import BACKLOG, Listener
 from wavetrim.service.server.tls_server import accept_tls
-from wavetrim.service.server.unix_socket import BACKLOG
 
 logger = logging.getLogger(__name__)
 

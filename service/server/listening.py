@@ -1,14 +1,27 @@
-"""Where the service listens: TCP, with TLS or without, a Unix socket, or both."""
+"""Where the service listens: TCP, with TLS or without, a Unix socket, or both.
+
+A Unix socket belongs to one service at a time, and to its user alone.
+"""
 
 import contextlib
 import errno
+import os
 import socket
 import ssl
+import stat
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 from wavetrim.service.errors import ServiceError, SettingRefused
-from wavetrim.service.server.unix_socket import BACKLOG, claim_socket
 from wavetrim.service.settings import Settings
+from wavetrim.service.storage.lock_file import LockTaken, describe_process, take_lock
+
+BACKLOG: Final = 2048
+"""Connections that may wait to be accepted; a Unix socket refuses any more, unlike TCP."""
+
+_MAX_PATH_BYTES: Final = 107
+"""The longest path in the kernel's `sockaddr_un`."""
 
 Listener = tuple[socket.socket, ssl.SSLContext | None]
 """A socket, and how its connections are encrypted; None if they are not."""
@@ -70,3 +83,65 @@ def _load_certificate(settings: Settings) -> ssl.SSLContext | None:
         limit = f"a PEM certificate that its unencrypted tls_key belongs to ({error})"
         raise SettingRefused("tls_certificate", str(certificate), limit) from error
     return context
+
+
+@contextlib.contextmanager
+def claim_socket(path: Path, *, kind: int = socket.SOCK_STREAM) -> Iterator[socket.socket]:
+    """Listens on a Unix socket at `path`, mode 0600, and removes it at the end.
+
+    A socket that an ended service has left is replaced. A lock in a file of its own, `<path>.lock`,
+    tells it from one that is in use; the lock ends with the process, however it ends, and its file
+    stays.
+
+    Args:
+        path: Where the socket is; its folder is made, mode 0700, when it is missing.
+        kind: SOCK_STREAM, or SOCK_SEQPACKET for one that keeps packets apart.
+
+    Raises:
+        SettingRefused: Somebody else listens there, or something else lies there.
+    """
+    if len(os.fsencode(path)) > _MAX_PATH_BYTES:
+        raise _refuse(path, f"a path of at most {_MAX_PATH_BYTES} bytes")
+    with contextlib.ExitStack() as stack:
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = take_lock(path.with_name(f"{path.name}.lock"), describe_process())
+            stack.callback(os.close, lock)
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX, kind))
+            # Before it is bound: at no moment may another user connect.
+            os.fchmod(listener.fileno(), 0o600)
+            _remove_stale(path, kind)
+            listener.bind(str(path))
+        except LockTaken as taken:
+            raise _refuse(path, "a path where no other running service listens") from taken
+        except OSError as error:
+            limit = f"a path where a socket can be made ({error.strerror or error})"
+            raise _refuse(path, limit) from error
+        stack.callback(path.unlink, missing_ok=True)
+        listener.listen(BACKLOG)
+        yield listener
+
+
+def _remove_stale(path: Path, kind: int) -> None:
+    """Removes the socket of an ended service.
+
+    Raises:
+        SettingRefused: It is no socket, or somebody who does not know our lock listens on it.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise _refuse(path, "a path that is free; there is a file already")
+    with socket.socket(socket.AF_UNIX, kind) as caller:
+        try:
+            caller.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+    raise _refuse(path, "a path where nobody else listens")
+
+
+def _refuse(path: Path, limit: str) -> SettingRefused:
+    return SettingRefused("unix_socket", str(path), limit)
