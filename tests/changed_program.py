@@ -21,7 +21,7 @@ PLACES = {
     "busy_timeout_seconds": "storage.database.sqlite.BUSY_TIMEOUT_SECONDS",
     "database_wait_seconds": "storage.database.claim.WAIT_SECONDS",
     "head_seconds": "api.wire.refusal.HEAD_SECONDS",
-    "last_answers_seconds": "cli.commands.serve.LAST_ANSWERS_SECONDS",
+    "last_answers_seconds": "server.foreground.LAST_ANSWERS_SECONDS",
     "linger_seconds": "api.wire.lingering.LINGER_SECONDS",
     "max_bodies": "tenants.shares.BODIES",
     "max_finished_jobs": "housekeeping.MAX_FINISHED_JOBS",

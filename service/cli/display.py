@@ -58,15 +58,16 @@ def print_json(document: object) -> None:
     typer.echo(json.dumps(document, indent=2))
 
 
-def make_plan_table(plan: Mapping[str, Any], m: int) -> Table:
-    """A table of a plan, as `scheduler.planning.description` describes it; m is the rows of C."""
+def make_plan_table(plan: Mapping[str, Any]) -> Table:
+    """A table of a plan, as `scheduler.planning.description` describes it."""
     table = Table(show_header=False, title_justify="left")
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     if (stack := plan.get("stack")) is not None:
         table.add_row("products", f"{stack}, each as follows")
-    table.add_row("F, rows on the CPU", f"[bold magenta]{plan['f']}[/] of {m}")
-    table.add_row("rows on the GPU", str(plan["gpu_rows"]))
+    f, gpu_rows = plan["f"], plan["gpu_rows"]
+    table.add_row("F, rows on the CPU", f"[bold magenta]{f}[/] of {f + gpu_rows}")
+    table.add_row("rows on the GPU", str(gpu_rows))
     if plan["kernel"] is not None:
         # Plans of older jobs lack memory, accuracy and multiprocessors.
         there = ", B on the GPU already" if plan.get("resident") else ""

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from wavetrim.client.downloads import write_partial
@@ -46,8 +46,8 @@ def open_matrix(path: Path) -> Operand:
     )
 
 
-def check_output(output: Path, operands: Mapping[str, Path]) -> None:
-    """Refuse an output file that must not or cannot be written."""
+def check_output(output: Path, **operands: Path) -> None:
+    """Refuse an output file that cannot be written, or that is one of the operands."""
     if not output.resolve().parent.is_dir():
         raise FieldError("--output", str(output), "in a folder that exists")
     if not output.exists():

@@ -2,9 +2,6 @@
 
 import sys
 
-INTERRUPTED = 130
-"""`ExitCode.INTERRUPTED`, which is not imported yet."""
-
 
 def main() -> None:
     """Run the command line; does not return.
@@ -18,4 +15,4 @@ def main() -> None:
         run()
     except KeyboardInterrupt:
         sys.stderr.write("wavetrim: interrupted\n")
-        sys.exit(INTERRUPTED)
+        sys.exit(130)  # `ExitCode.INTERRUPTED`, which may not be imported yet

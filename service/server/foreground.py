@@ -23,6 +23,9 @@ from wavetrim.service.server.tls_server import accept_tls
 
 logger = logging.getLogger(__name__)
 
+LAST_ANSWERS_SECONDS: Final = 10
+"""How long open connections may go on after the last job; chosen."""
+
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _KEPT_BYTES: Final = 32 * 2**20
@@ -40,7 +43,6 @@ class ForegroundServer(uvicorn.Server):
             caller gets an error of its start.
         listeners: Where it listens.
         signals: The signals that end it.
-        timeout_graceful_shutdown: Seconds that open connections have after the last job.
     """
 
     def __init__(
@@ -49,7 +51,6 @@ class ForegroundServer(uvicorn.Server):
         listeners: Sequence[Listener],
         *,
         signals: Sequence[signal.Signals],
-        timeout_graceful_shutdown: int,
     ) -> None:
         parts: Parts = app.state.parts
         config = uvicorn.Config(
@@ -63,7 +64,7 @@ class ForegroundServer(uvicorn.Server):
             server_header=False,
             headers=[("X-Content-Type-Options", "nosniff")],
             backlog=BACKLOG,
-            timeout_graceful_shutdown=timeout_graceful_shutdown,
+            timeout_graceful_shutdown=LAST_ANSWERS_SECONDS,
         )
         super().__init__(config)
         parts.descriptors.count_connections = lambda: len(self.server_state.connections)
@@ -86,15 +87,11 @@ class ForegroundServer(uvicorn.Server):
         await self._accept()
         _collect_less()
         for listener, tls in self._listeners:
-            address = _find_address(listener, has_tls=tls is not None)
-            self._announce(f"wavetrim is serving on {address}")
-
-    def _announce(self, words: str) -> None:
-        """Print a line on standard output; if the log is JSON, log it instead."""
-        if self._parts.settings.log_format == "json":
-            logger.info(words)
-        else:
-            typer.echo(words)
+            words = f"wavetrim is serving on {_find_address(listener, has_tls=tls is not None)}"
+            if self._parts.settings.log_format == "json":
+                logger.info(words)
+            else:
+                typer.echo(words)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept no more, let open connections end, then stop the application."""

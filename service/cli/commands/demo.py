@@ -128,7 +128,7 @@ def _multiply(client: Client, a: Array, b: Array, runs: int, output: Console) ->
                 ended = job.wait(progress=lambda status: move_share(status.progress))
         product = job.result()
     assert ended.plan is not None, "a job that has succeeded has a plan"
-    output.print(display.make_plan_table(ended.plan, len(a)))
+    output.print(display.make_plan_table(ended.plan))
     output.print(display.make_timings_table(ended.timings or {}, ended.plan))
     return product
 

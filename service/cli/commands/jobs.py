@@ -94,7 +94,7 @@ def fetch(job: str, *, output: options.Output, wait: bool = False, service: Serv
         python -c "from numpy import *; save('A', eye(512)); save('B', eye(512))"
         wavetrim fetch $(wavetrim submit A.npy B.npy) -o C.npy --wait
     """
-    check_output(output, {})
+    check_output(output)
     notes = display.open_notes()
     with service.open() as client:
         posted = client.job(find_job(client, job))
@@ -186,7 +186,7 @@ def _describe_job(job: JobStatus) -> Group:
         between = f"nine times in ten between {first} and {last}"
         shown += [Text(f"ends at {end}{before}, {between}"), Text(expected.reason)]
     if job.plan is not None:
-        shown.append(display.make_plan_table(job.plan, job.plan["f"] + job.plan["gpu_rows"]))
+        shown.append(display.make_plan_table(job.plan))
     if job.plan is not None and job.timings is not None:
         shown.append(display.make_timings_table(job.timings, job.plan))
     if job.verification is not None:

@@ -54,11 +54,11 @@ def download(
         wavetrim download $(wavetrim upload A.npy) -o copy.npy
     """
     if output is not None:
-        check_output(output, {})
+        check_output(output)
     with service.open() as client, display.show_bytes(display.open_notes()) as move:
         matrix = find_matrix(client, matrix)
         file = Path(f"{matrix}.npy") if output is None else output
-        check_output(file, {})
+        check_output(file)
         words = f"download {file.name}"
         size_bytes = client.download(matrix, file, on_progress=partial(move, words))
     if service.as_json:

@@ -46,7 +46,7 @@ def multiply(
     left, right = open_matrix(a), open_matrix(b)
     addend = None if c is None else open_matrix(c)
     problem, stack = check_operands(left, right, addend, alpha=asked.alpha, beta=asked.beta)
-    check_output(output, {"A": a, "B": b})
+    check_output(output, A=a, B=b)
     here = find_machine(profile_dir=profile_dir)
     with note_interrupts() as interrupted, write_matrix(output, problem, stack) as out:
         request = RunRequest(
@@ -75,7 +75,7 @@ def _run(request: RunRequest, here: Machine, interrupted: Callable[[], bool]) ->
         moves: list[Callable[[float], None]] = []
 
         def show_plan(plan: Mapping[str, Any]) -> None:
-            output.print(display.make_plan_table(plan, request.a.rows))
+            output.print(display.make_plan_table(plan))
             moves.append(bar.enter_context(display.show_share(notes, "multiply")))
 
         def show_progress(done: RowsDone) -> None:

@@ -90,7 +90,7 @@ def _print_tables(plan: Plan, *, with_timeline: bool) -> None:
     m, n, k = problem.m, problem.n, problem.k
     console.print(f"C[{m},{n}] = A[{m},{k}] · B[{k},{n}], {problem.dtype}", markup=False)
     described = describe_plan(plan)
-    console.print(display.make_plan_table(described, m))
+    console.print(display.make_plan_table(described))
     if (refused := plan.refused) is not None:
         times, least = plan.chosen_seconds / refused.chosen_seconds, 1 - SPLIT_GAIN[problem.memory]
         text = f"F = {refused.f} would be {times:.2f} times as fast; below {1 / least:.2f}"

@@ -11,9 +11,6 @@ from wavetrim.service.cli.machine import load_settings
 from wavetrim.service.cli.options import DataDir
 from wavetrim.service.settings import Settings
 
-LAST_ANSWERS_SECONDS: Final = 10
-"""How long open connections may go on after the last job; chosen."""
-
 _HEALTH_SECONDS: Final = 4.0
 """Time to answer; chosen: a second less than the check of the container image may take."""
 
@@ -51,10 +48,7 @@ def serve(
     with listen(settings) as listeners:
         configure_logging(settings.log_level, settings.log_format)
         keep_freed_memory()
-        server = ForegroundServer(
-            app, listeners, signals=list_ends(), timeout_graceful_shutdown=LAST_ANSWERS_SECONDS
-        )
-        server.run()
+        ForegroundServer(app, listeners, signals=list_ends()).run()
 
 
 def health() -> None:
