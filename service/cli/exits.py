@@ -53,11 +53,11 @@ class CommandRefused(CommandFailed):
         super().__init__(message, ExitCode.REFUSED)
 
 
-def explain_failure(error: Exception) -> CommandFailed | None:
+def explain_failure(error: BaseException) -> CommandFailed | None:
     """The message and exit code of an error; None for an unexpected error."""
     if isinstance(error, CommandFailed):
         return error
-    code = _find_code(error)
+    code = ExitCode.INTERRUPTED if isinstance(error, KeyboardInterrupt) else _find_code(error)
     if code is None:
         return None
     if code is ExitCode.INTERRUPTED:
@@ -71,7 +71,7 @@ def explain_failure(error: Exception) -> CommandFailed | None:
     return CommandFailed(message + _tell_way_out(error), code)
 
 
-def _find_code(error: Exception) -> ExitCode | None:
+def _find_code(error: BaseException) -> ExitCode | None:
     from sqlalchemy.exc import DBAPIError  # help is quicker without these
 
     from wavetrim import client
@@ -96,7 +96,7 @@ def _find_code(error: Exception) -> ExitCode | None:
     return code
 
 
-def _tell_way_out(error: Exception) -> str:
+def _tell_way_out(error: BaseException) -> str:
     """Advice for users of a command, if the service's message is only for users of its API."""
     from http.client import RemoteDisconnected
     from socket import gaierror

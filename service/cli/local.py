@@ -74,7 +74,7 @@ def run_cluster(folder: Path, nodes: int) -> Iterator[LocalCluster]:
 
 
 @contextlib.contextmanager
-def run_service(folder: Path, cluster: LocalCluster | None = None) -> Iterator[Client]:
+def run_service(folder: Path, cluster: LocalCluster | None) -> Iterator[Client]:
     """Run a service over an empty folder on a free port, and stop it whatever happens.
 
     Yields a client of it, once it is ready and has all nodes of the cluster.

@@ -4,7 +4,7 @@ A command's module is imported when the command is used, so that the list of com
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -12,12 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from wavetrim.service.cli.docstrings import read_docstring, spread
-from wavetrim.service.cli.exits import (
-    CommandFailed,
-    ExitCode,
-    explain_failure,
-    raise_on_termination,
-)
+from wavetrim.service.cli.exits import ExitCode, explain_failure, raise_on_termination
 
 COMMANDS: Final = {
     "serve": ("serve", "Run the service until Ctrl-C or SIGTERM, then let running jobs finish."),
@@ -61,14 +56,11 @@ class Commands(TyperGroup):
         """Run the command."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            failure = CommandFailed("interrupted", ExitCode.INTERRUPTED)
-        except Exception as error:
-            explained = explain_failure(error)
-            if explained is None:
+        except (Exception, KeyboardInterrupt) as error:
+            failure = explain_failure(error)
+            if failure is None:
                 _name_value(error)
                 raise
-            failure = explained
         typer.echo(f"wavetrim: {failure}", err=True)
         raise typer.Exit(failure.code)
 
@@ -113,7 +105,7 @@ def _head(example: str) -> str:
     return f"[bold]Example[/]\n\n{example}"
 
 
-def _name_value(error: Exception) -> None:
+def _name_value(error: BaseException) -> None:
     """Add the refused value to a message about an option or argument; Typer leaves it out."""
     cause = error.__cause__
     if isinstance(error, typer.BadParameter) and cause is not None and hasattr(cause, "errors"):
@@ -123,14 +115,14 @@ def _name_value(error: Exception) -> None:
         error.message = f"it is {value!r}{say_limit(describe_limit(error.message), error.message)}"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Run the command line; does not return but exits with an `ExitCode`."""
     raise_on_termination()
     for stream in (sys.stdout, sys.stderr):
         # Of characters that the terminal's encoding lacks it shows question marks.
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
             reconfigure(errors="replace")
-    app(args=None if arguments is None else list(arguments), prog_name="wavetrim")
+    app(prog_name="wavetrim")
 
 
 def _print_version(wanted: bool) -> None:

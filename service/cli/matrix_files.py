@@ -60,7 +60,7 @@ def check_output(output: Path, **operands: Path) -> None:
 
 
 @contextlib.contextmanager
-def write_matrix(output: Path, problem: GemmProblem, stack: int | None = None) -> Iterator[Operand]:
+def write_matrix(output: Path, problem: GemmProblem, stack: int | None) -> Iterator[Operand]:
     """A file into which the engine writes the product by mapping it.
 
     It gets the name `output` when the block succeeds; otherwise nothing is left.

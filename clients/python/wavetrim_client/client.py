@@ -117,10 +117,6 @@ class Client(Jobs):
         result (`out=`) where they lie. The elements are not initialized. The memory is free when
         the array and all views of it are gone: for the next array, or for the service. Over TCP,
         or if the service has no room, the array is an ordinary one.
-
-        Args:
-            shape: Elements along each axis.
-            dtype: Element type.
         """
         array = self._memory.obtain(shape, dtype)
         return np.empty(shape, dtype) if array is None else array

@@ -79,7 +79,7 @@ def fetch_array(calls: Calls, path: str, out: NDArray[Any] | None) -> NDArray[An
     return calls.receive(request, lambda answer: receive_array(answer, out))
 
 
-def fetch_file(calls: Calls, path: str, target: Path, on_progress: Arrival | None = None) -> int:
+def fetch_file(calls: Calls, path: str, target: Path, on_progress: Arrival | None) -> int:
     """Write a .npy file of the service to `target`, which appears once complete.
 
     A broken download goes on where it broke, as long as each try brings some bytes.

@@ -159,7 +159,12 @@ def as_completed(jobs: Iterable[Job], *, timeout_seconds: float | None = None) -
 
     def look(calls: Calls, wait_seconds: float) -> list[Job] | None:
         left[0]._ask(calls, wait_seconds=wait_seconds)
-        unfinished = set(_list_unfinished(calls))
+        unfinished = {
+            job["id"]
+            for state in ("queued", "running")
+            for page in calls.list_pages("/v1/jobs", state=state, limit=_PAGE)
+            for job in page["jobs"]
+        }
         found = {job: job._ask(calls) for job in left if job.id not in unfinished}
         ended = [job for job, status in found.items() if status.is_finished]
         return sorted(ended, key=lambda job: found[job].document["finished_at"]) or None
@@ -170,13 +175,6 @@ def as_completed(jobs: Iterable[Job], *, timeout_seconds: float | None = None) -
         ended = _wait_for(look, left[0]._calls, seconds, longest=_SHORT_LOOK_SECONDS, what=what)
         yield from ended
         left = [job for job in left if job not in ended]
-
-
-def _list_unfinished(calls: Calls) -> Iterator[str]:
-    """Ids of the jobs that have not ended. One may begin in between, and is then listed twice."""
-    for state in ("queued", "running"):
-        for page in calls.list_pages("/v1/jobs", state=state, limit=_PAGE):
-            yield from (job["id"] for job in page["jobs"])
 
 
 def _wait_for(

@@ -20,7 +20,7 @@ from .npy import make_file_body, read_dtype
 from .options import JobOptions, describe_options
 from .records import Expected, JobStatus, Matrix
 from .stored import StoredMatrices
-from .wire.calls import Calls, make_json_body
+from .wire.calls import make_json_body
 from .wire.connection import UNDO_SECONDS, Request
 
 Source = Matrix | PostedJob | str | Path | ArrayLike
@@ -35,8 +35,6 @@ _KEY: Final = re.compile(r"(?! )[\x20-\x7e]{1,255}(?<! )")
 
 class Jobs(StoredMatrices):
     """The calls about jobs."""
-
-    _calls: Calls
 
     as_completed = staticmethod(as_completed)
 

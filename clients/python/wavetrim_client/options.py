@@ -124,10 +124,7 @@ def describe_options(
 ) -> dict[str, Any]:
     """The options that are not None, as the service takes them.
 
-    Args:
-        options: Those that were given.
-        kind: The options that there are.
-        others: Further arguments of the call, for the refusal.
+    There are those of the kind; a refusal names the call's `others`, too.
 
     Raises:
         TypeError: There is no such option; the message says which there are.

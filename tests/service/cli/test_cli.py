@@ -37,11 +37,9 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
 
 
 def test_plans_need_no_numpy(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.modules['numpy'] = None; from wavetrim.service.cli.main import main; "
-        "main(['plan', '2048', '2048', '2048', '--device', 'A100 SXM 80'])"
-    )
-    planned = run_python(code, folder=tmp_path)
+    code = "import sys; sys.modules['numpy'] = None; import wavetrim.__main__"
+    device = ("--device", "A100 SXM 80")
+    planned = run_python(code, "plan", 2048, 2048, 2048, *device, folder=tmp_path)
     assert planned.returncode == 0, planned.stderr
     assert "A100 SXM 80" in planned.stdout
 
