@@ -187,4 +187,5 @@ def test_a_calibration_is_stored_and_used(tmp_path: Path, monkeypatch: pytest.Mo
     assert "The old profile is kept; --force stores this one" in unsteady.stderr
     forced = invoke_command("calibrate", "--force", folder=tmp_path, **two)
     assert (forced.exit_code, f"stored in {stored}" in forced.stdout) == (0, True)
-    assert "Calibrate again when the machine is at rest." in forced.stderr
+    told = " ".join(forced.stderr.split())  # where its lines break depends on the figures
+    assert "Calibrate again when the machine is at rest." in told
