@@ -1,29 +1,27 @@
 """Seconds, bytes and rates in words: three digits and a unit."""
 
+from collections.abc import Sequence
+
 from wavetrim.scheduler.errors import FieldError
 
-_SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+_SECONDS = ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s"))
+_BYTES = ((2**10, "KiB"), (2**20, "MiB"), (2**30, "GiB"), (2**40, "TiB"))
+_GFLOPS = ((1.0, "GFLOP/s"), (1e3, "TFLOP/s"))
 
 
 def format_seconds(seconds: float) -> str:
     """Three significant digits: "12.3 ms"."""
-    if seconds == 0:
-        return "0 s"
-    fits = ((size, unit) for size, unit in _SECONDS if seconds >= size * 0.9995)
-    size, unit = next(fits, (1e-9, "ns"))
-    return f"{_round(seconds / size)} {unit}"
+    return _format(seconds, _SECONDS) if seconds else "0 s"
 
 
 def format_bytes(count: int) -> str:
     """Three significant digits in powers of two: "16.0 MiB"."""
-    if count < 1024:
-        return f"{count} B"
-    size = float(count)
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        size /= 1024
-        if size < 999.5 or unit == "TiB":
-            return f"{_round(size)} {unit}"
-    raise AssertionError("the last unit takes every size")
+    return _format(count, _BYTES) if count >= 1024 else f"{count} B"
+
+
+def format_gflops(gflops: float) -> str:
+    """Three significant digits: "66.9 TFLOP/s"."""
+    return _format(gflops, _GFLOPS)
 
 
 def read_size(field: str, text: str) -> int:
@@ -39,15 +37,9 @@ def read_size(field: str, text: str) -> int:
     return size_bytes
 
 
-def format_gflops(gflops: float) -> str:
-    """Three significant digits: "66.9 TFLOP/s"."""
-    if gflops >= 999.5:
-        return f"{_round(gflops / 1e3)} TFLOP/s"
-    return f"{_round(gflops)} GFLOP/s"
-
-
-def _round(value: float) -> str:
-    """Three significant digits without an exponent."""
-    if value >= 99.95:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+def _format(value: float, units: Sequence[tuple[float, str]]) -> str:
+    """Three significant digits without an exponent, in the first unit that needs no more."""
+    size, unit = next((one for one in units if value / one[0] < 999.5), units[-1])
+    shown = value / size
+    digits = 0 if shown >= 99.95 else 1 if shown >= 9.995 else 2
+    return f"{shown:.{digits}f} {unit}"
