@@ -4,6 +4,5 @@
 its exit code: any error may be raised, and `exits` knows its code and words. A command's docstring
 is its help and describes its options (`docstrings`). Commands share `options`, `matrix_files` and
 `machine`, this machine's settings and devices; those that speak to a service open a `client`.
-`display` prints tables and bars, `units` writes figures. `local` starts a service and nodes for
-one command.
+`display` prints figures, tables and bars. `local` starts a service and nodes for one command.
 """

@@ -1,10 +1,10 @@
-"""Tables of plans and timings, and progress bars."""
+"""Tables of plans and timings, figures with three digits and a unit, and progress bars."""
 
 import contextlib
 import json
 import logging
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import typer
@@ -21,7 +21,9 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from wavetrim.service.cli.units import format_gflops, format_seconds
+_SECONDS = ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s"))
+_BYTES = ((2**10, "KiB"), (2**20, "MiB"), (2**30, "GiB"), (2**40, "TiB"))
+_GFLOPS = ((1.0, "GFLOP/s"), (1e3, "TFLOP/s"))
 
 _COMPILERS: Final = ("native.library", "kernels.compile")
 """Modules that compile, whose loggers say so."""
@@ -152,6 +154,29 @@ def make_timings_table(timings: Mapping[str, float | None], plan: Mapping[str, A
     if (waited := timings.get("device_wait_seconds")) is not None:
         table.add_row("waited", "", format_seconds(waited), "")
     return table
+
+
+def format_seconds(seconds: float) -> str:
+    """Three significant digits: "12.3 ms"."""
+    return _format(seconds, _SECONDS) if seconds else "0 s"
+
+
+def format_bytes(count: int) -> str:
+    """Three significant digits in powers of two: "16.0 MiB"."""
+    return _format(count, _BYTES) if count >= 1024 else f"{count} B"
+
+
+def format_gflops(gflops: float) -> str:
+    """Three significant digits: "66.9 TFLOP/s"."""
+    return _format(gflops, _GFLOPS)
+
+
+def _format(value: float, units: Sequence[tuple[float, str]]) -> str:
+    """Three significant digits without an exponent, in the first unit that needs no more."""
+    size, unit = next((one for one in units if value / one[0] < 999.5), units[-1])
+    shown = value / size
+    digits = 0 if shown >= 99.95 else 1 if shown >= 9.995 else 2
+    return f"{shown:.{digits}f} {unit}"
 
 
 class _Announcement(logging.Handler):

@@ -10,8 +10,8 @@ from wavetrim.client.npy import describe_place
 from wavetrim.scheduler.engine.messages import Operand
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.scheduler.problem import GemmProblem
+from wavetrim.service.cli import display
 from wavetrim.service.cli.exits import CommandFailed
-from wavetrim.service.cli.units import format_bytes
 from wavetrim.service.errors import BodyLengthWrong, FieldProblem
 from wavetrim.service.storage.errors import NpyError
 from wavetrim.service.storage.matrices.matrix import count_data_bytes
@@ -73,7 +73,7 @@ def write_matrix(output: Path, problem: GemmProblem, stack: int | None) -> Itera
             # Blocks are taken now: a full disk fails here, and not in a mapped page.
             os.posix_fallocate(file.fileno(), 0, size_bytes)
         except OSError as error:
-            room = f"no room for {format_bytes(size_bytes)}"
+            room = f"no room for {display.format_bytes(size_bytes)}"
             raise CommandFailed(f"{output}: {room}: {error.strerror}") from error
         file.write(header)
         file.flush()

@@ -46,6 +46,19 @@ def read_path(text: str) -> Path:
     return Path(text)
 
 
+def read_size(field: str, text: str) -> int:
+    """A size such as "2GiB" in bytes."""
+    from pydantic import ByteSize, TypeAdapter, ValidationError  # plans do without
+
+    try:
+        size_bytes = int(TypeAdapter(ByteSize).validate_python(text))
+    except ValidationError:
+        size_bytes = -1
+    if not 0 <= size_bytes < 2**63:
+        raise FieldError(field, text, "a size such as 20GiB")
+    return size_bytes
+
+
 DataDir = Annotated[Path | None, typer.Option(parser=read_path)]
 Output = Annotated[Path, typer.Option("--output", "-o")]
 Json = Annotated[bool, typer.Option("--json")]

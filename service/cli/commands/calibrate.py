@@ -20,7 +20,6 @@ from wavetrim.scheduler.profile.store import store_profile
 from wavetrim.service.cli import display
 from wavetrim.service.cli.exits import CommandFailed
 from wavetrim.service.cli.machine import check_folder, find_machine
-from wavetrim.service.cli.units import format_gflops, format_seconds
 
 _MOST_SPREAD: Final = 0.15
 """Largest spread of runs at which a machine's times are reliable; chosen."""
@@ -118,9 +117,10 @@ def _print_profile(profile: MachineProfile, output: Console) -> None:
     output.print(f"{profile.device}, {profile.source}", markup=False)
     cpu = profile.cpu
     output.print(
-        f"CPU, {cpu.threads} threads: float32 {format_gflops(cpu.float32_gflops)}, float64 "
-        f"{format_gflops(cpu.float64_gflops)}, one thread {format_gflops(cpu.thread_gflops)}, "
-        f"{format_seconds(cpu.start_seconds)} a start"
+        f"CPU, {cpu.threads} threads: float32 {display.format_gflops(cpu.float32_gflops)}, "
+        f"float64 {display.format_gflops(cpu.float64_gflops)}, "
+        f"one thread {display.format_gflops(cpu.thread_gflops)}, "
+        f"{display.format_seconds(cpu.start_seconds)} a start"
     )
     output.print(
         f"memory: {cpu.read_gbytes_per_second:.1f} GB/s read, "
@@ -130,11 +130,11 @@ def _print_profile(profile: MachineProfile, output: Console) -> None:
         output.print(
             f"link, {link.memory} memory: {link.in_gbytes_per_second:.1f} GB/s in, "
             f"{link.out_gbytes_per_second:.1f} GB/s out, both at once {link.duplex:.2f} times as "
-            f"long, {format_seconds(link.call_seconds)} a call"
+            f"long, {display.format_seconds(link.call_seconds)} a call"
         )
     if profile.kernels:
         kernels = Table("kernel", "tile", "element type", title="kernels", title_justify="left")
         kernels.add_column("rate", justify="right")
         for rate in profile.kernels:
-            kernels.add_row(rate.kernel, rate.tile, rate.dtype, format_gflops(rate.gflops))
+            kernels.add_row(rate.kernel, rate.tile, rate.dtype, display.format_gflops(rate.gflops))
         output.print(kernels)

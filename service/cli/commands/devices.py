@@ -11,7 +11,6 @@ from wavetrim.scheduler.profile.presets import PRESETS, describe_gpu
 from wavetrim.service.cli import display, options
 from wavetrim.service.cli.client import ServiceOptions
 from wavetrim.service.cli.machine import find_machine
-from wavetrim.service.cli.units import format_seconds
 
 
 def devices(
@@ -77,7 +76,7 @@ def _list_service(url: str, api_key: str | None, *, as_json: bool) -> None:
         profile = "estimate" if engine["profile"]["measured_at"] is None else "measured"
         cells = [engine["id"][:12], engine["host"], gpus, str(engine["cpu_threads"]), profile]
         if (way := engine.get("network")) is not None:
-            cells.append(format_seconds(way["call_seconds"]))
+            cells.append(display.format_seconds(way["call_seconds"]))
             cells += (f"{way[f'{to}_bytes_per_second'] / 1e9:.2f}" for to in ("in", "out"))
         table.add_row(*cells)
     output = display.open_output()

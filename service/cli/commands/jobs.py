@@ -26,7 +26,6 @@ from wavetrim.service.cli import display, options
 from wavetrim.service.cli.client import ServiceOptions, find_job
 from wavetrim.service.cli.exits import CommandRefused
 from wavetrim.service.cli.matrix_files import check_output
-from wavetrim.service.cli.units import format_seconds
 
 _PAUSE_SECONDS: Final = 1.0
 """Between two looks at jobs that are watched; chosen."""
@@ -241,7 +240,7 @@ def _show_state(job: JobStatus) -> str:
 def _show_total(job: JobStatus) -> str:
     """How long a job took, or the time at which it should end."""
     if (total := (job.timings or {}).get("total_seconds")) is not None:
-        return format_seconds(total)
+        return display.format_seconds(total)
     return "" if job.expected is None else _show_time(job.expected.ends_at)
 
 

@@ -15,10 +15,10 @@ from typing import Final
 import typer
 from sqlalchemy import Engine
 
+from wavetrim.service.cli import display
 from wavetrim.service.cli.exits import CommandRefused
 from wavetrim.service.cli.machine import load_settings
-from wavetrim.service.cli.options import DataDir
-from wavetrim.service.cli.units import format_bytes, read_size
+from wavetrim.service.cli.options import DataDir, read_size
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.database.database import open_database
@@ -173,11 +173,11 @@ def _read_most(name: str, text: str) -> int | None:
 def _show_quotas(quota: Quota) -> Iterator[str]:
     """A key's quotas in words."""
     if quota.stored_bytes is not None:
-        yield f"stores at most {format_bytes(quota.stored_bytes)}"
+        yield f"stores at most {display.format_bytes(quota.stored_bytes)}"
     if quota.queued_jobs is not None:
         yield f"queues at most {quota.queued_jobs} jobs"
     if quota.bytes_in_flight is not None:
-        yield f"at most {format_bytes(quota.bytes_in_flight)} in flight"
+        yield f"at most {display.format_bytes(quota.bytes_in_flight)} in flight"
 
 
 def _show(seconds: float) -> str:

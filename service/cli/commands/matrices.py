@@ -10,7 +10,6 @@ import typer
 from wavetrim.service.cli import display, options
 from wavetrim.service.cli.client import ServiceOptions, find_matrix, store_files
 from wavetrim.service.cli.matrix_files import check_output, open_matrix
-from wavetrim.service.cli.units import format_bytes
 
 
 def upload(files: Annotated[list[Path], options.existing()], *, service: ServiceOptions) -> None:
@@ -83,7 +82,7 @@ def matrices(*, service: ServiceOptions) -> None:
             matrix.id,
             "x".join(map(str, matrix.shape)),
             matrix.dtype,
-            format_bytes(matrix.size_bytes),
+            display.format_bytes(matrix.size_bytes),
             created.strftime("%m-%d %H:%M"),
             str(len(matrix.document["used_by"]) or ""),
         )

@@ -21,7 +21,7 @@ from wavetrim.scheduler.cluster.start import (
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.cli.exits import CommandFailed, CommandRefused
 from wavetrim.service.cli.machine import find_machine, load_settings
-from wavetrim.service.cli.units import read_size
+from wavetrim.service.cli.options import read_size
 from wavetrim.service.machine_settings import MachineSettings
 from wavetrim.service.settings import check_ray_address
 

@@ -16,7 +16,6 @@ from wavetrim.scheduler.profile.store import is_elsewhere
 from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
 from wavetrim.service.cli import display, options
 from wavetrim.service.cli.machine import find_machine
-from wavetrim.service.cli.units import format_seconds
 from wavetrim.service.storage.memory.memory_limit import count_memory
 
 _TIMELINE_WIDTH: Final = 100
@@ -126,7 +125,7 @@ def _compare_splits(plan: Plan) -> Table:
         bar = "█" * max(1, round(_BAR * one.predicted.total_seconds / longest))
         table.add_row(
             *(str(one.f), str(one.waves)),
-            *(format_seconds(gpu_seconds), format_seconds(cpu_seconds)),
+            *(display.format_seconds(gpu_seconds), display.format_seconds(cpu_seconds)),
             Text.assemble(
                 (bar, _COLOURS["cpu" if cpu_seconds > gpu_seconds else "kernel"]),
                 (" ← chosen" if one.f == plan.f else "", "bold magenta"),
@@ -151,7 +150,7 @@ def _draw_timeline(queues: Sequence[dict[str, Any]], *, width: int) -> Text:
     for label, queue in zip(labels, queues, strict=True):
         bar = "".join(_draw_columns(queue, end / columns, columns)).rstrip()
         lines.append(Text(label.ljust(indent)).append(bar, style=_COLOURS[queue["queue"]]))
-    lines.append(Text(" " * indent + "0" + format_seconds(end).rjust(columns - 1)))
+    lines.append(Text(" " * indent + "0" + display.format_seconds(end).rjust(columns - 1)))
     return Text("\n").join(lines)
 
 
