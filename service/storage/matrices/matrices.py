@@ -6,6 +6,7 @@ The row is added last. So a row always has a whole file, or the file's bytes in 
 
 import os
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,12 +27,7 @@ from wavetrim.service.storage.matrices.drafts import Drafts
 from wavetrim.service.storage.matrices.file_checks import FileChecks
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.matrices.stored_bytes import StoredBytes
-from wavetrim.service.storage.matrices.use import (
-    expect_unused,
-    find_users,
-    remove_rows,
-    remove_unused,
-)
+from wavetrim.service.storage.matrices.use import find_users, remove_matrix, remove_unused
 from wavetrim.service.storage.memory.arena import Arena, ArenaFull
 from wavetrim.service.storage.memory.cache import MatrixCache
 from wavetrim.service.storage.memory.extent import Hold
@@ -203,13 +199,14 @@ class MatrixStore:
             MatrixInUse: A queued or running job names it as an operand; jobs of another owner than
                 the caller are not named.
         """
-        wanted = matrices.c.id == matrix_id, is_owned(matrices, owner)
-        with self.stored.removing() as rows, self.database.begin() as connection:
-            found = select(matrices.c.id).where(*wanted).with_for_update()
-            if connection.execute(found).first() is None:
-                raise MatrixNotFound(matrix_id)
-            expect_unused(connection, matrix_id, owner)
-            rows.extend(remove_rows(connection, [matrix_id]))
+        remembered = self._known.find(matrix_id)
+        durable = remembered is None or remembered.on_disk
+        with self.stored.removing() as rows:
+            remove_it = partial(remove_matrix, matrix_id=matrix_id, owner=owner)
+            removed = self.commits.add(remove_it, durable=durable).result()
+            if isinstance(removed, Exception):
+                raise removed
+            rows.append(removed)
         self._forget(matrix_id)
 
     def expire(self, ttl_seconds: float, *, start: float) -> list[str]:

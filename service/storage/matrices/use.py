@@ -19,29 +19,36 @@ from sqlalchemy import (
 
 from wavetrim.service.storage.database.database import reading, split
 from wavetrim.service.storage.database.tables import UNFINISHED, is_owned, jobs, matrices
-from wavetrim.service.storage.errors import MatrixInUse
+from wavetrim.service.storage.errors import MatrixInUse, MatrixNotFound
 from wavetrim.service.storage.matrices.stored_bytes import StoredBytes
 
 
-def expect_unused(connection: Connection, matrix_id: str, owner: str | None) -> None:
-    """Makes sure that no unfinished job names a matrix as an operand.
+def remove_matrix(
+    connection: Connection, *, matrix_id: str, owner: str | None
+) -> Row[Any] | MatrixNotFound | MatrixInUse:
+    """Removes a matrix that no unfinished job names as an operand.
+
+    A refusal is returned, not raised: other changes in the transaction stay.
 
     Args:
         connection: The transaction.
         matrix_id: The matrix.
-        owner: Whose jobs may be named in the refusal; None for everybody's.
+        owner: Whose it must be, and whose jobs may be named in a refusal; None for everybody's.
 
-    Raises:
-        MatrixInUse: A queued or running job names it. Of other owners' jobs it says only that there
-            are some.
+    Returns:
+        What its row was, as `remove_rows`; or why it stays. Of other owners' jobs that says only
+        that there are some.
     """
+    wanted = matrices.c.id == matrix_id, is_owned(matrices, owner)
+    if connection.execute(select(matrices.c.id).where(*wanted).with_for_update()).first() is None:
+        return MatrixNotFound(matrix_id)
     everyones = find_users(connection, [matrix_id], None).get(matrix_id)
     if not everyones:
-        return
+        return remove_rows(connection, [matrix_id])[0]
     own = find_users(connection, [matrix_id], owner).get(matrix_id, [])
     if len(own) < len(everyones):
         own.append("one of another owner" if own else "of another owner")
-    raise MatrixInUse(matrix_id, own)
+    return MatrixInUse(matrix_id, own)
 
 
 def find_users(
