@@ -130,7 +130,7 @@ async def _send(call: Call, events: AsyncGenerator[bytes]) -> None:
         await call.send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await call.send({"type": "http.response.body", "body": b""})
         return
-    await send_chunks(call.scope, call.send, status=200, headers=_HEADERS, chunks=events)
+    await send_chunks(call, 200, _HEADERS, events)
 
 
 async def _is_allowed(call: Call) -> bool:

@@ -105,10 +105,7 @@ async def send_matrix(call: Call, matrix_id: str) -> None:
             await call.answer(Response(None, download.status, download.headers))
         elif hold is not None:
             view = hold.extent.view[slice(*download.part)]
-            status, headers = download.status, Headers(download.headers).raw
-            if await send_views(
-                call.scope, call.send, status=status, headers=headers, views=[view]
-            ):
+            if await send_views(call, download.status, Headers(download.headers).raw, [view]):
                 call.parts.metrics.sent_bytes.inc(len(view))
         elif not matrix.on_disk:
             raise MatrixNotFound(matrix.id)
@@ -128,10 +125,8 @@ async def _send_file(call: Call, download: Download, matrix: Matrix) -> None:
         judge = partial(checks.judge, matrix) if is_judged else None
         begin, end = download.part or (0, matrix.size_bytes)
         chunks = _read(file, begin, end, judge, call.parts.metrics)
-        await send_chunks(
-            call.scope, call.send, status=download.status, headers=Headers(download.headers).raw,
-            chunks=chunks, total_bytes=end - begin,
-        )  # fmt: skip
+        headers = Headers(download.headers).raw
+        await send_chunks(call, download.status, headers, chunks, end - begin)
 
 
 async def _read(

@@ -4,12 +4,14 @@ A matrix is stored, or compared with what its Idempotency-Key has stored.
 """
 
 import hashlib
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field
+from sqlalchemy import Connection
 
 from wavetrim.service.api.calls import Call, CallRoute, make_answer
 from wavetrim.service.api.checks import check_idempotency
@@ -30,7 +32,6 @@ from wavetrim.service.api.schemas import (
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import RetryLater
-from wavetrim.service.storage.database.shared_commits import Change
 from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, NpyHeader
 from wavetrim.service.storage.matrices.upload_keys import AlreadyUploaded, UploadKey
@@ -84,11 +85,12 @@ _LOCATION: Final = {"headers": describe_headers("Location")}
 )
 async def store_matrix(call: Call, query: Annotated[StoreQuery, Query()]) -> Response:
     """Store a matrix. Once this is answered it outlives a power cut, unless storage is memory."""
-    key = check_idempotency(call.headers.get("idempotency-key"))
+    text = check_idempotency(call.headers.get("idempotency-key"))
+    key = None if text is None else UploadKey(text, call.tenant.name, call.parts.database)
     most_bytes = int(call.parts.settings.max_matrix_bytes) + MAX_HEADER_BYTES
     body = BodyReader(call, most_bytes=most_bytes)
-    upload = Upload(call, body, on_disk=query.storage == "disk", key=key)
-    matrix, created = await call.receive_by(body, upload.receive)
+    receive = partial(_receive, call, body, key, on_disk=query.storage == "disk")
+    matrix, created = await call.receive_by(body, receive)
     location = {"Location": f"/v1/matrices/{matrix.id}"}
     return make_answer(show_matrix(matrix), 201 if created else 200, location)
 
@@ -141,93 +143,84 @@ def delete_matrix(call: Call, matrix_id: MatrixId) -> None:
     matrices.delete(matrix_id, sees)
 
 
-class Upload:
-    """The upload of one matrix.
+async def _receive(
+    call: Call, body: BodyReader, key: UploadKey | None, *, on_disk: bool
+) -> tuple[Matrix, bool]:
+    """Store a matrix, unless an earlier upload with the same key has done so.
 
-    Args:
-        call: Its call.
-        body: The call's body; nothing of it has been read.
-        on_disk: False if the matrix is kept in memory only.
-        key: Its Idempotency-Key, if it has one.
+    Returns:
+        The matrix, and whether this call has stored it.
+
+    Raises:
+        NpyError: It is not a .npy file that the service accepts.
+        BodyLengthWrong: It is shorter or longer than its header says.
+        DigestMismatch: Its SHA-256 differs from Content-Digest.
+        StorageFull: There is no room for it, or the tenant's quota has none.
+        QuotaReached: The tenant has as many bytes in flight as it may have.
+        UploadKeyTaken: The key belongs to an upload of another matrix.
+        RetryLater: The matrix under the key is deleted at this moment.
     """
+    header = await body.read_header()
+    body.expect_length(
+        header.file_bytes,
+        lambda: f".npy header ({header}); one file here, two for POST /v1/matmul",
+    )
+    if key is None:
+        return await _keep(call, body, header, on_disk=on_disk), True
+    # The matrix's description, independent of how its header is written.
+    about = (*header.shape, header.dtype, header.fortran_order, on_disk)
+    digest = body.hash_rest(repr(about).encode())
 
-    def __init__(self, call: Call, body: BodyReader, *, on_disk: bool, key: str | None) -> None:
-        self._parts, self._tenant = call.parts, call.tenant
-        self._body = body
-        self._on_disk = on_disk
-        database, owner = call.parts.database, call.tenant.name
-        self._key = None if key is None else UploadKey(key, owner, database)
+    def add_key(matrix_id: str, connection: Connection) -> None:
+        key.add(connection, matrix_id, digest.hexdigest())
 
-    async def receive(self) -> tuple[Matrix, bool]:
-        """Store the matrix, unless an earlier upload with the same key has done so.
+    if await run_to_end(key.find) is not None:
+        await _pass_over(body, header.data_bytes)
+    else:
+        with suppress(AlreadyUploaded):
+            return await _keep(call, body, header, add_key, on_disk=on_disk), True
+    first = await run_to_end(key.find, digest.hexdigest())
+    if first is None:
+        raise RetryLater("the matrix under this Idempotency-Key was just deleted", 1)
+    return await run_to_end(call.parts.matrices.get, first), False
 
-        Returns:
-            The matrix, and whether this call has stored it.
 
-        Raises:
-            NpyError: It is not a .npy file that the service accepts.
-            BodyLengthWrong: It is shorter or longer than its header says.
-            DigestMismatch: Its SHA-256 differs from Content-Digest.
-            StorageFull: There is no room for it, or the tenant's quota has none.
-            QuotaReached: The tenant has as many bytes in flight as it may have.
-            UploadKeyTaken: The key belongs to an upload of another matrix.
-            RetryLater: The matrix under the key is deleted at this moment.
-        """
-        header = await self._body.read_header()
-        self._body.expect_length(
-            header.file_bytes,
-            lambda: f".npy header ({header}); one file here, two for POST /v1/matmul",
-        )
-        if self._key is None:
-            return await self._keep(header, None), True
-        # The matrix's description, independent of how its header is written.
-        about = (*header.shape, header.dtype, header.fortran_order, self._on_disk)
-        digest = self._body.hash_rest(repr(about).encode())
-        if await run_to_end(self._key.find) is not None:
-            await self._pass_over(header.data_bytes)
-        else:
-            with suppress(AlreadyUploaded):
-                return await self._keep(header, digest), True
-        first = await run_to_end(self._key.find, digest.hexdigest())
-        if first is None:
-            raise RetryLater("the matrix under this Idempotency-Key was just deleted", 1)
-        return await run_to_end(self._parts.matrices.get, first), False
+async def _pass_over(body: BodyReader, count: int) -> None:
+    """Read the elements to compare them, without storing them: that needs no room."""
+    buffer = memoryview(bytearray(min(count, _READ_BYTES)))
+    for begin in range(0, count, _READ_BYTES):
+        await body.read_into(buffer[: count - begin])
+    await body.finish()
 
-    async def _pass_over(self, count: int) -> None:
-        """Read the elements to compare them, without storing them: that needs no room."""
-        buffer = memoryview(bytearray(min(count, _READ_BYTES)))
-        for begin in range(0, count, _READ_BYTES):
-            await self._body.read_into(buffer[: count - begin])
-        await self._body.finish()
 
-    async def _keep(self, header: NpyHeader, digest: "hashlib._Hash | None") -> Matrix:
-        """Receive the matrix into memory, within quotas, and write it to disk meanwhile."""
-        described = self._parts.matrices.drafts.describe(
-            header.rows, header.columns, header.dtype,
-            fortran_order=header.fortran_order, owner=self._tenant.name, stack=header.stack,
-            on_disk=self._on_disk,
-        )  # fmt: skip
-        with ExitStack() as taken:
-            taken.callback(self._parts.in_flight.take(self._tenant, described.size_bytes))
-            if self._on_disk:
-                self._parts.descriptors.take(self._tenant.name, "files")
-                taken.callback(self._parts.descriptors.give, self._tenant.name)
-            return await self._write(described, digest)
-
-    async def _write(self, described: Matrix, digest: "hashlib._Hash | None") -> Matrix:
-        draft = await self._parts.matrices.drafts.receive(described, self._body.read_into)
-        settle: Change[None] | None = None
+async def _keep(
+    call: Call,
+    body: BodyReader,
+    header: NpyHeader,
+    add_key: Callable[[str, Connection], None] | None = None,
+    *,
+    on_disk: bool,
+) -> Matrix:
+    """Receive a matrix into memory, within quotas, and write it to disk meanwhile."""
+    parts, tenant, drafts = call.parts, call.tenant, call.parts.matrices.drafts
+    described = drafts.describe(
+        header.rows, header.columns, header.dtype, fortran_order=header.fortran_order,
+        owner=tenant.name, stack=header.stack, on_disk=on_disk,
+    )  # fmt: skip
+    with ExitStack() as taken:
+        taken.callback(parts.in_flight.take(tenant, described.size_bytes))
+        if on_disk:
+            parts.descriptors.take(tenant.name, "files")
+            taken.callback(parts.descriptors.give, tenant.name)
+        draft = await drafts.receive(described, body.read_into)
         stored_digest = None
         try:
-            await self._body.finish()
-            if self._body.digest is not None:  # of the stored file, whose header may be padded
+            await body.finish()
+            if body.digest is not None:  # of the stored file, whose header may be padded
                 stored_digest = (await run_to_end(hashlib.sha256, draft.view)).hexdigest()
-            if self._key is not None and digest is not None:
-                settle = partial(
-                    self._key.add, matrix_id=described.id, digest_sha256=digest.hexdigest()
-                )
         except BaseException:
             await draft.discard()  # nothing is left once the caller is refused
             raise
+        settle = None if add_key is None else partial(add_key, described.id)
         stored, _ = await draft.publish(stored_digest, settle=settle)
         return stored

@@ -106,7 +106,7 @@ async def matmul(call: Call, query: Annotated[MatmulQuery, Query()]) -> None:
         message = await compute(call, query, operands, out, memory.extents)
         media_type = choose_media_type(call.headers.get("accept")).encode()
         headers = [(b"content-type", media_type), *describe_product(message)]
-        await send_views(call.scope, call.send, status=200, headers=headers, views=[result.whole])
+        await send_views(call, 200, headers, [result.whole])
         parts.metrics.sent_bytes.inc(len(result.whole))
 
 

@@ -119,11 +119,11 @@ async def send_answer(call: Call, message: Message, views: list[memoryview]) -> 
         headers.append((HEAD_LENGTH.lower().encode(), b"%d" % len(views[0])))
     coding = _choose_coding(call.headers.get("accept-encoding", ""))
     if coding is None:
-        await send_views(call.scope, call.send, status=200, headers=headers, views=views)
+        await send_views(call, 200, headers, views)
         return
     headers.append((b"content-encoding", coding.encode()))
     chunks = _compress(coding, views)
-    await send_chunks(call.scope, call.send, status=200, headers=headers, chunks=chunks)
+    await send_chunks(call, 200, headers, chunks)
 
 
 def _choose_coding(accepted: str) -> str | None:

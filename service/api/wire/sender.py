@@ -7,13 +7,15 @@ So it is sent in pieces, each after the one before has left the process.
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from anyio import CancelScope
-from starlette.types import Scope, Send
 
 from wavetrim.service.api.checks import NPY_TYPES
 from wavetrim.service.api.wire.exchange import EXCHANGE, SMALL_ANSWER_BYTES, Exchange
+
+if TYPE_CHECKING:
+    from wavetrim.service.api.calls import Call
 
 RawHeaders = list[tuple[bytes, bytes]]
 """Headers in ASGI's form, in lower case."""
@@ -23,20 +25,14 @@ PIECE_BYTES: Final = 2**20
 
 
 async def send_views(
-    scope: Scope,
-    send: Send,
-    *,
-    status: int,
-    headers: RawHeaders,
-    views: Sequence[memoryview],
+    call: "Call", status: int, headers: RawHeaders, views: Sequence[memoryview]
 ) -> bool:
     """Answers with the bytes of some views, one after the other.
 
     However it ends, the server does not read the views afterwards, so they may be reused.
 
     Args:
-        scope: The request's ASGI scope.
-        send: Its ASGI channel; nothing has been sent.
+        call: The call, of whose answer nothing has been sent.
         status: HTTP status.
         headers: Headers in lower case, without Content-Length.
         views: What is sent: one dimension of bytes each.
@@ -45,15 +41,13 @@ async def send_views(
         True when everything has left; False when the connection was lost.
     """
     total_bytes = sum(len(view) for view in views)
-    if scope["method"] != "HEAD" and total_bytes > SMALL_ANSWER_BYTES:
-        return await send_chunks(
-            scope, send, status=status, headers=headers, chunks=_cut(views),
-            total_bytes=total_bytes,
-        )  # fmt: skip
+    if call.method != "HEAD" and total_bytes > SMALL_ANSWER_BYTES:
+        return await send_chunks(call, status, headers, _cut(views), total_bytes)
     length = (b"content-length", str(total_bytes).encode())
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
-    content = b"" if scope["method"] == "HEAD" else b"".join(views)
-    await send({"type": "http.response.body", "body": content})
+    headers = [*headers, length]
+    await call.send({"type": "http.response.start", "status": status, "headers": headers})
+    content = b"" if call.method == "HEAD" else b"".join(views)
+    await call.send({"type": "http.response.body", "body": content})
     return True
 
 
@@ -65,9 +59,7 @@ async def _cut(views: Sequence[memoryview]) -> AsyncGenerator[memoryview]:
 
 
 async def send_chunks(
-    scope: Scope,
-    send: Send,
-    *,
+    call: "Call",
     status: int,
     headers: RawHeaders,
     chunks: AsyncGenerator[bytes] | AsyncGenerator[memoryview],
@@ -80,8 +72,7 @@ async def send_chunks(
     the chunks afterwards.
 
     Args:
-        scope: The request's ASGI scope.
-        send: Its ASGI channel; nothing has been sent.
+        call: The call, of whose answer nothing has been sent.
         status: HTTP status.
         headers: Headers in lower case, without Content-Length.
         chunks: What is sent.
@@ -92,14 +83,14 @@ async def send_chunks(
     """
     if total_bytes is not None:
         headers = [*headers, (b"content-length", str(total_bytes).encode())]
-    exchange: Exchange = scope[EXCHANGE]
+    exchange: Exchange = call.scope[EXCHANGE]
     async with aclosing(chunks):
-        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await call.send({"type": "http.response.start", "status": status, "headers": headers})
         try:
             async for chunk in chunks:
                 if not await exchange.drained():
                     return False
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                await call.send({"type": "http.response.body", "body": chunk, "more_body": True})
             if not await exchange.drained():
                 return False
         except BaseException:
@@ -107,7 +98,7 @@ async def send_chunks(
             with CancelScope(shield=True):
                 await exchange.drained()
             raise
-        await send({"type": "http.response.body", "body": b""})
+        await call.send({"type": "http.response.body", "body": b""})
     return True
 
 
