@@ -21,11 +21,7 @@ from wavetrim.service.errors import FieldProblem, QuotaReached, ServiceError
 from wavetrim.service.jobs.errors import QueueFull
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.live import LiveJobs
-from wavetrim.service.jobs.operands import (
-    check_operands,
-    find_matrices,
-    find_operand,
-)
+from wavetrim.service.jobs.operands import check_operands, find_operand
 from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.request import JobRequest, make_product
 from wavetrim.service.jobs.table.rows import make_job
@@ -137,7 +133,7 @@ class Dispatcher:
         jobs = await run_to_end(self.jobs.find, awaited, tenant.sees) if awaited else {}
         new = [job.take_results(jobs) for job in new]
         ids = {one for job in new for one in job.stored.values()}
-        stored = await find_matrices(matrices, ids, tenant.sees)
+        stored = await matrices.recall(ids, tenant.sees)
         posted = []
         for job in new:
             asked, named = job.request, job.operands.items()

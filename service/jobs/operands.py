@@ -5,10 +5,10 @@ job's request. For stacks the rules are those of `numpy.matmul`: a single matrix
 one, is used for every product.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -21,11 +21,6 @@ from wavetrim.service.jobs.job import PROMISE, Job
 from wavetrim.service.storage.errors import MatrixDamaged
 from wavetrim.service.storage.matrices.matrix import Matrix, make_shape
 from wavetrim.service.storage.matrices.npy import MAX_SIZE
-from wavetrim.service.threads import run_to_end
-
-if TYPE_CHECKING:
-    from wavetrim.service.storage.matrices.matrices import MatrixStore
-
 
 MOST_WHOLE: Final = 2**53
 """Factors of integers are below this in size: they come as float64, which rounds larger ones."""
@@ -71,20 +66,6 @@ def find_operand(
     if matrix.damaged_at is not None:
         raise MatrixDamaged(matrix.id, "its file has changed")
     return matrix
-
-
-async def find_matrices(
-    matrices: "MatrixStore", ids: Collection[str], owner: str | None = None
-) -> dict[str, Matrix]:
-    """Those of some matrices that exist, by their ids; from memory, if all are remembered there.
-
-    Args:
-        matrices: Has them.
-        ids: Their ids.
-        owner: Whose they must be; None for anybody's.
-    """
-    found = matrices.find_known(ids, owner)
-    return found if len(found) == len(ids) else await run_to_end(matrices.find, ids, owner)
 
 
 def check_operands(

@@ -26,7 +26,7 @@ from wavetrim.service.errors import ServiceError
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
 from wavetrim.service.jobs.lanes.attempt import Attempt
-from wavetrim.service.jobs.operands import find_matrices, find_stack
+from wavetrim.service.jobs.operands import find_stack
 from wavetrim.service.jobs.past import Told
 from wavetrim.service.jobs.request import make_product
 from wavetrim.service.storage.database.shared_commits import Together
@@ -140,7 +140,7 @@ class LiveJob(Attempt):
             ServiceError: A matrix is gone or damaged, or there is no room for the product.
         """
         job, matrices, ids = self.job, self.all.matrices, list(self.job.operands.values())
-        known = await find_matrices(matrices, set(ids))
+        known = await matrices.recall(set(ids))
         if gone := set(ids) - known.keys():
             raise MatrixNotFound(gone.pop())
         found: list[Operand] = []

@@ -34,19 +34,8 @@ class Metrics:
     Attributes:
         known: The last values of gauges that cannot always be read (`api/machine/metrics`).
         engine_pid: Finds the engine's process id, None while there is none.
-        jobs_finished: Jobs that this service has finished, by `state`.
-        seconds_by_part: Measured seconds of succeeded jobs, by `part`.
-        queue_seconds: How long jobs waited until their first try, and products for the engine, by
-            `queue`.
-        product_size: Cube roots of M·N·K.
-        received_bytes: Bytes of matrices that came in.
-        sent_bytes: Bytes of matrices that went out.
-        engine_restarts: How often the engine was started again.
-        predicted_over_measured: Predicted over measured total seconds of succeeded jobs.
-        requests: HTTP requests, by `method`, `route` and `status`.
-        latency: Seconds of HTTP requests, by `method` and `route`.
-        wire_refusals: Refusals before the application, by `status`.
-        incidents: Unexpected errors.
+
+    All others are what is counted; each says what it is, and its labels, as Prometheus shows it.
     """
 
     def __init__(self) -> None:

@@ -40,8 +40,7 @@ class IssuerKeys:
         self._source = source
         self._pause_seconds = pause_seconds
         self._keys: tuple[IssuerKey, ...] = ()
-        self._read_at: float | None = None
-        self._looked_at: float | None = None
+        self._read_at = self._looked_at = -math.inf
         self._reading = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self.on_change: Callable[[], None] = lambda: None
@@ -53,7 +52,7 @@ class IssuerKeys:
             SettingRefused: They are in a file that cannot be read.
         """
         await self._read()
-        if self._read_at is None and self._source.is_file:
+        if self._read_at != self._looked_at and self._source.is_file:
             raise SettingRefused("jwt_jwks", self._source.location, "a JWKS (RFC 7517)")
         self._task = asyncio.create_task(self._watch(), name="issuer-keys")
 
@@ -78,7 +77,7 @@ class IssuerKeys:
             return key
         async with self._reading:  # one reads for all who ask at the same time
             key = self._pick(kid, algorithm)
-            if key is None and self._age(self._looked_at) >= self._pause_seconds:
+            if key is None and time.monotonic() - self._looked_at >= self._pause_seconds:
                 await finish(self._read())
                 key = self._pick(kid, algorithm)
         if key is None and self._read_at != self._looked_at:
@@ -99,20 +98,14 @@ class IssuerKeys:
         source = f"WAVETRIM_JWT_JWKS, {self._source.shown}"
         try:
             keys = await run_to_end(self._source.read)
-        except (OSError, JwksRefused) as error:
-            logger.warning("the keys of the token issuer cannot be read (%s): %s", source, error)
-            self._drop_old()
-        except Exception:
-            logger.exception("the keys of the token issuer cannot be read (%s)", source)
-            self._drop_old()
+        except Exception as error:
+            log = logger.warning if isinstance(error, OSError | JwksRefused) else logger.exception
+            log("the keys of the token issuer cannot be read (%s): %s", source, error)
+            if time.monotonic() - self._read_at > STALE_SECONDS:
+                self._set(())
         else:
             self._read_at = now
             self._set(keys)
-
-    def _drop_old(self) -> None:
-        """Use the keys no longer if they were read too long ago."""
-        if self._age(self._read_at) > STALE_SECONDS:
-            self._set(())
 
     def _set(self, keys: tuple[IssuerKey, ...]) -> None:
         if keys != self._keys:
@@ -122,12 +115,7 @@ class IssuerKeys:
 
     async def _watch(self) -> None:
         while True:
-            is_away = self._read_at is None or self._read_at != self._looked_at
+            is_away = self._read_at != self._looked_at
             await asyncio.sleep(self._pause_seconds if is_away else PERIOD_SECONDS)
             async with self._reading:
                 await finish(self._read())
-
-    @staticmethod
-    def _age(moment: float | None) -> float:
-        """Seconds since a moment that may never have been."""
-        return math.inf if moment is None else time.monotonic() - moment

@@ -48,7 +48,8 @@ def prepare_tables(
             # Two services that start at the same moment: one makes the tables, the other waits.
             connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
         revision = _find_revision(connection)
-        if revision is None and not _list_known(connection):
+        there = inspect(connection).get_table_names()
+        if revision is None and metadata.tables.keys().isdisjoint(there):
             metadata.create_all(connection)
             connection.execute(insert(schema_version).values(version_num=REVISIONS[-1]))
             return
@@ -76,10 +77,6 @@ def _find_difference(connection: Connection) -> str | None:
             if column.name not in there:
                 return f"its table {table.name} is not wavetrim's: column {column.name} is missing"
     return None
-
-
-def _list_known(connection: Connection) -> set[str]:
-    return metadata.tables.keys() & set(inspect(connection).get_table_names())
 
 
 def _find_revision(connection: Connection) -> str | None:

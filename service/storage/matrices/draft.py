@@ -145,7 +145,9 @@ class Draft:
             raise
         finally:
             self.hold.release()
-        store.note_stored(matrix, written)
+        if written is not None:
+            store.checks.note_intact(matrix.id, written)
+        store.remember(matrix)
         return matrix, settled
 
     async def discard(self) -> None:

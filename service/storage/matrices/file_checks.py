@@ -70,7 +70,10 @@ class FileChecks:
         except FileNotFoundError as error:
             if not folder.is_dir():  # it may come back, with all its files
                 raise StorageFailed(folder, "it is away") from error
-            self._expect_row(matrix.id)
+            with reading(self._database) as connection:
+                row = connection.scalar(select(matrices.c.id).where(matrices.c.id == matrix.id))
+            if row is None:
+                raise MatrixNotFound(matrix.id) from None
             raise self.mark_damaged(matrix, "its file is missing") from None
         except NotRegular as error:
             raise self.mark_damaged(matrix, str(error.strerror)) from error
@@ -155,13 +158,6 @@ class FileChecks:
             logger.exception("matrix %s cannot be marked", matrix.id)
         self._on_damaged(matrix.id)
         return MatrixDamaged(matrix.id, reason)
-
-    def _expect_row(self, matrix_id: str) -> None:
-        """Make sure that a matrix was not deleted: then its file may be missing."""
-        with reading(self._database) as connection:
-            found = select(matrices.c.id).where(matrices.c.id == matrix_id)
-            if connection.execute(found).first() is None:
-                raise MatrixNotFound(matrix_id)
 
 
 def _sign(found: os.stat_result) -> Signature:

@@ -4,7 +4,6 @@ The row is added last. So a row always has a whole file, or the file's bytes in 
 (`disk/unsynced_files.py`). A file without a row was left by a crash, or its database was lost.
 """
 
-import os
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
@@ -133,10 +132,11 @@ class MatrixStore:
             raise MatrixNotFound(matrix_id)
         return matrix
 
-    def find_known(self, ids: Collection[str], owner: str | None = None) -> dict[str, Matrix]:
-        """As `find`, but only those that are remembered: one may have been removed meanwhile."""
+    async def recall(self, ids: Collection[str], owner: str | None = None) -> dict[str, Matrix]:
+        """As `find`, from memory if all are remembered: one may have been removed meanwhile."""
         known = ((one, self._known.find(one)) for one in ids)
-        return {name: matrix for name, matrix in known if matrix and owner in (None, matrix.owner)}
+        found = {one: found for one, found in known if found and owner in (None, found.owner)}
+        return found if len(found) == len(ids) else await run_to_end(self.find, ids, owner)
 
     def find(self, ids: Collection[str], owner: str | None = None) -> dict[str, Matrix]:
         """The matrices that exist and belong to an owner, by their ids.
@@ -150,7 +150,7 @@ class MatrixStore:
             for some in split(list(ids)):
                 for row in connection.execute(_BY_ID, {"ids": some}):
                     matrix = self._read_row(row)
-                    self._remember(matrix)
+                    self.remember(matrix)
                     if owner in (None, matrix.owner):
                         found[row.id] = matrix
         return found
@@ -248,12 +248,6 @@ class MatrixStore:
         self.commits.close()
         self.cache.clear()
 
-    def note_stored(self, matrix: Matrix, written: os.stat_result | None) -> None:
-        """A matrix's row is there; `written` is what the system says of its file, if it has one."""
-        if written is not None:
-            self.checks.note_intact(matrix.id, written)
-        self._remember(matrix)
-
     def _forget(self, matrix_id: str) -> None:
         """The row is gone: remove everything else of the matrix."""
         for tell in self.on_removed:
@@ -263,7 +257,8 @@ class MatrixStore:
     def _locate(self, matrix_id: str) -> Path:
         return self.folder / f"{matrix_id}.npy"
 
-    def _remember(self, matrix: Matrix) -> None:
+    def remember(self, matrix: Matrix) -> None:
+        """A matrix's row is there."""
         if matrix.damaged_at is None:
             self._known.keep(matrix.id, matrix)
 

@@ -72,16 +72,6 @@ class Extent:
             self._holds.append(hold)
         return hold
 
-    def release(self, hold: "Hold") -> None:
-        """Forget a hold, if it is not forgotten yet."""
-        with self._lock:
-            if hold not in self._holds:
-                return
-            self._holds.remove(hold)
-            is_last = self._is_free = not self._holds
-        if is_last:
-            self._free()
-
 
 class Hold:
     """One holder's claim on an extent.
@@ -99,7 +89,14 @@ class Hold:
 
     def release(self) -> None:
         """Let go; a second call does nothing. Thread-safe."""
-        self.extent.release(self)
+        extent = self.extent
+        with extent._lock:
+            if self not in extent._holds:
+                return
+            extent._holds.remove(self)
+            is_last = extent._is_free = not extent._holds
+        if is_last:
+            extent._free()
 
 
 class ExtentTable:

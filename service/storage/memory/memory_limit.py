@@ -49,11 +49,14 @@ def read_memory_left(root: Path = Path("/")) -> int:
     At each level an eighth of its limit, from 64 MiB to 1 GiB, is reserved: for the engine, buffers
     of connections, and other processes.
     """
-    levels = _read_levels(root)
-    return max(0, min((level.left_bytes - _find_reserve(level) for level in levels), default=0))
+    left_bytes = [
+        one.left_bytes - min(_MOST_RESERVE_BYTES, max(_LEAST_RESERVE_BYTES, one.limit_bytes // 8))
+        for one in _read_levels(root)
+    ]
+    return max(0, min(left_bytes, default=0))
 
 
-def _read_levels(root: Path = Path("/")) -> list[_Level]:
+def _read_levels(root: Path) -> list[_Level]:
     """The machine and every control group around this process that has a limit, version 1 and 2."""
     levels = list(_read_machine(root / "proc/meminfo"))
     try:
@@ -69,10 +72,6 @@ def _read_levels(root: Path = Path("/")) -> list[_Level]:
             for folder in list_ancestors(root / _V1_MOUNT, group):
                 levels.extend(_read_v1_group(folder))
     return levels
-
-
-def _find_reserve(level: _Level) -> int:
-    return min(_MOST_RESERVE_BYTES, max(_LEAST_RESERVE_BYTES, level.limit_bytes // 8))
 
 
 def _read_machine(meminfo: Path) -> Iterator[_Level]:
