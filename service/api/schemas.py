@@ -8,8 +8,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.clock import show_time
-from wavetrim.service.jobs.estimate import Expected
-from wavetrim.service.jobs.past import Span
+from wavetrim.service.jobs.ends import Expected
+from wavetrim.service.jobs.estimate import Span
 from wavetrim.service.storage.matrices.matrix import Matrix
 
 

@@ -9,7 +9,7 @@ In the order of a job's way:
    to the queue when these have succeeded and end with them otherwise, and then in the queue; as
    many begin as the engines can take.
 3. `queue` has all that waits, jobs and products in one call, and says who is next. `ends` tells
-   when jobs should end, by the formulas of `estimate` and by what the `past` has taught.
+   when jobs should end, by the formulas of `estimate`.
 4. `run` is one such job, with its tries. A try is in memory at first and in the row after 0.2 s, so
    the row of a short job is written only twice. A job from before the service's start has each try
    written before it begins, since it may be what ended the service. Its `operands` are found in the

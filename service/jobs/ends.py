@@ -4,18 +4,18 @@ What is told when a job is accepted is remembered until it ends, and then compar
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.clock import read_clock
-from wavetrim.service.jobs.estimate import Expected, describe_wait, find_ahead
+from wavetrim.service.jobs.estimate import LEAST_AHEAD, Past, Span, Told, find_ahead
 from wavetrim.service.jobs.inline import INLINE_SECONDS
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
-from wavetrim.service.jobs.past import LEAST_AHEAD, Past, Span, Told
 from wavetrim.service.jobs.run import LiveJob
 
 if TYPE_CHECKING:
@@ -31,6 +31,23 @@ _SPREAD: Final = (1.0, 0.5, 2.0)
 """Median and bounds of the time of such a job, over what is predicted; chosen."""
 
 _YOUNG: Final = "; few jobs have ended since the service started, so the intervals are wide"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is told of a job that has not ended.
+
+    Attributes:
+        position: How many products go before it; 0 if it is next, or runs.
+        begins: When it begins.
+        ends: When it ends.
+        reason: Why, in a sentence.
+    """
+
+    position: int
+    begins: Span
+    ends: Span
+    reason: str
 
 
 class Ends:
@@ -119,13 +136,13 @@ class Ends:
             past.leads.add(None, begun_at - told.at)
         elif one.is_inline:
             each_seconds = (ended_at - told.at) / (told.before + 1)
-            past.learn_run(one.kind, one.predicted_seconds, each_seconds)
+            past.learn_run(one, each_seconds)
         past.learn_end(told, begun=begun_at, ended=ended_at)
 
     def _find(self, job: Attempt, is_inline: bool) -> tuple[Expected, Told]:
         """The answer about a job that waits, with and without what earlier ones were off by."""
         now, past, running = read_clock(), self._pasts[is_inline], list[Attempt]()
-        seconds = past.find_seconds(job.kind, job.predicted_seconds)
+        seconds = past.find_seconds(job)
         if is_inline:
             queue = self._live.inline_queue
             count = sum(one.is_inline for one in self._live.running if one is not job)
@@ -135,7 +152,7 @@ class Ends:
             count = len(running)
             left_seconds = sum(self._find_left(attempt, now) for attempt in running)
         ahead = find_ahead(
-            job, queue, lambda one: past.find_seconds(one.kind, one.predicted_seconds),
+            job, queue, past,
             now=now, left_seconds=left_seconds, abreast=_count_abreast(running),
         )  # fmt: skip
         begin = now + max(ahead.seconds, past.leads.find(None, 0.0))
@@ -144,14 +161,14 @@ class Ends:
         if self._engines.is_ready:
             own = sum(attempt.caller == job.caller for attempt in running)
             others = ahead.others + len(running) - own
-            reason = describe_wait(ahead.own + own, others, self._engines.devices)
+            reason = _describe_wait(ahead.own + own, others, self._engines.devices)
         position, spans = ahead.own + ahead.others, past.calibrate(now, begin, end)
         told = Told(now, begin, end, position + count)
         return Expected(position, *spans, reason + _note(past)), told
 
     def _find_left(self, attempt: Attempt, now: float) -> float:
         """What is left of a product that runs; a late one goes on for as long as it is late."""
-        seconds = self._pasts[False].find_seconds(attempt.kind, attempt.predicted_seconds)
+        seconds = self._pasts[False].find_seconds(attempt)
         began_at = attempt.begun_at or attempt.sent_at or now
         return max(LEAST_AHEAD, abs(seconds - (now - began_at)))
 
@@ -167,6 +184,16 @@ class Ends:
         _, ends = past.calibrate(now, now, end + past.trails.find(one.kind, 0.0))
         begins = Span(started_at, started_at, started_at)
         return Expected(0, begins, ends, reason + _note(past))
+
+
+def _describe_wait(own: int, others: int, devices: str) -> str:
+    """What a job waits for: products that go first or run, of its caller and of others."""
+    parts = [
+        f"{count} product{'s' * (count != 1)} of {whose}"
+        for count, whose in ((own, "yours"), (others, "other callers"))
+        if count
+    ]
+    return f"waits for {' and '.join(parts)} on {devices}" if parts else f"is next on {devices}"
 
 
 def _count_abreast(running: Sequence[Attempt]) -> int:

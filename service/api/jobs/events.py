@@ -22,7 +22,7 @@ from wavetrim.service.api.wire.sender import send_chunks
 from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import IssuerAway, Unauthorized
 from wavetrim.service.jobs.dispatch import Dispatcher
-from wavetrim.service.jobs.estimate import Expected
+from wavetrim.service.jobs.ends import Expected
 from wavetrim.service.jobs.job import Job
 from wavetrim.service.jobs.news import Listener
 

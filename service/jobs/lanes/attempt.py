@@ -14,7 +14,7 @@ from wavetrim.scheduler.planning.device_sets import DeviceSet
 from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.cluster import ClusterNode
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.jobs.past import Kind
+from wavetrim.service.jobs.estimate import Kind
 from wavetrim.service.storage.memory.extent import Extent, Hold
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.cluster import Cluster, ClusterNode
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining
+from wavetrim.service.jobs.estimate import Past
 from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.lanes.attempt import AnyEngine, Attempt, Load
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes
-from wavetrim.service.jobs.past import Past
 from wavetrim.service.jobs.plans import Plans
 from wavetrim.service.jobs.queue import Queue
 from wavetrim.service.settings import Settings
@@ -271,8 +271,7 @@ class RunningProducts:
         attempt.ended_at = read_clock()
         began_at = attempt.begun_at or attempt.sent_at
         if message["type"] == "succeeded" and began_at is not None:
-            seconds = attempt.ended_at - began_at
-            self.past.learn_run(attempt.kind, attempt.predicted_seconds, seconds)
+            self.past.learn_run(attempt, attempt.ended_at - began_at)
         attempt.end(message)
         self.advance()
         # Counted once who waits for the answer has it.

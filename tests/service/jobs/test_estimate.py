@@ -2,13 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from operator import attrgetter
 
 import numpy as np
 import pytest
 
-from wavetrim.service.jobs.estimate import find_ahead
-from wavetrim.service.jobs.past import LEAST_ENDS, Kind, Past, Span, Told
+from wavetrim.service.jobs.estimate import LEAST_ENDS, Kind, Past, Span, Told, find_ahead
 from wavetrim.service.jobs.queue import Queue
 
 NOW = 1000.0
@@ -29,7 +27,7 @@ def ahead(job, waiting, **more):
     for one in waiting:
         queue.add(one)
     given = {"left_seconds": 0.0, **more}
-    return find_ahead(job, queue, attrgetter("predicted_seconds"), now=NOW, **given)
+    return find_ahead(job, queue, Past(), now=NOW, **given)
 
 
 def test_what_runs_is_waited_for_and_shared_by_those_that_run_at_once():
@@ -68,12 +66,13 @@ def test_ratios_of_ended_jobs_move_and_narrow_the_interval():
 
 
 def test_seconds_are_predictions_times_what_was_measured():
-    past, kind, other = Past(), Product().kind, ("float64", 4, 4, 4, None)
-    assert past.find_seconds(kind, 2.0) == 2.0
+    past, job = Past(), Product(predicted_seconds=2.0)
+    other = Product(predicted_seconds=2.0, kind=("float64", 4, 4, 4, None))
+    assert past.find_seconds(job) == 2.0
     for took in (3.0, 4.0, 5.0):
-        past.learn_run(kind, 1.0, took)
-    assert past.find_seconds(kind, 2.0) == 8.0
-    assert past.find_seconds(other, 2.0) == 8.0, "a new kind has the factor of all"
+        past.learn_run(Product(), took)
+    assert past.find_seconds(job) == 8.0
+    assert past.find_seconds(other) == 8.0, "a new kind has the factor of all"
 
 
 class Service:
@@ -126,9 +125,9 @@ class Service:
         now = job.since
         left = 0.0
         if self.running is not None:
-            left = abs(self.find_seconds(self.running[0]) - (now - self.running[1]))
-        found = find_ahead(job, self.queue, self.find_seconds, now=now, left_seconds=left)
-        end = now + found.seconds + self.find_seconds(job)
+            left = abs(self.past.find_seconds(self.running[0]) - (now - self.running[1]))
+        found = find_ahead(job, self.queue, self.past, now=now, left_seconds=left)
+        end = now + found.seconds + self.past.find_seconds(job)
         self.told[job] = end, self.past.calibrate(now, now, end)[1]
         self.queue.add(job)
 
@@ -142,12 +141,9 @@ class Service:
         assert self.running is not None
         job, began = self.running
         self.running, self.ends[job] = None, now
-        self.past.learn_run(job.kind, job.predicted_seconds, now - began)
+        self.past.learn_run(job, now - began)
         told = Told(job.since, job.since, self.told[job][0])
         self.past.learn_end(told, begun=began, ended=now)
-
-    def find_seconds(self, job):
-        return self.past.find_seconds(job.kind, job.predicted_seconds)
 
 
 @pytest.mark.parametrize("callers", [("ada",), ("ada", "bob", "eve")], ids=["one", "three"])
