@@ -2,8 +2,8 @@
 
 In the order of a job's way:
 
-1. `request` says what a job is asked for, `job` what it is and which states it has. `table/` keeps
-   jobs as rows, which outlive the process: a job that a restart interrupted runs again.
+1. `job` says what a job is asked for, what it is and which states it has. `table/` keeps jobs as
+   rows, which outlive the process: a job that a restart interrupted runs again.
 2. `dispatch` checks requests (`errors`), has them planned (`plans`), takes them in and is asked
    about them. `live` has those that have not ended: they wait for the results of others, which come
    to the queue when these have succeeded and end with them otherwise, and then in the queue; as

@@ -19,11 +19,10 @@ from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.clock import read_clock, read_time, show_time
 from wavetrim.service.errors import FieldProblem, QuotaReached, ServiceError
 from wavetrim.service.jobs.errors import QueueFull
-from wavetrim.service.jobs.job import Job, JobState
+from wavetrim.service.jobs.job import Job, JobRequest, JobState
 from wavetrim.service.jobs.live import LiveJobs
-from wavetrim.service.jobs.operands import check_operands, find_operand
+from wavetrim.service.jobs.operands import check_operands, find_operand, make_product
 from wavetrim.service.jobs.products import Products
-from wavetrim.service.jobs.request import JobRequest, make_product
 from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.jobs.table.store import insist
 from wavetrim.service.storage.database.database import split
@@ -129,7 +128,7 @@ class Dispatcher:
         """Find the operands of requests, plan them, and make jobs and products of them."""
         matrices, trace = self.live.matrices, trace_parent.get()
         new = [make_job(one.model_dump(), owner=tenant.name, trace=trace) for one in requests]
-        awaited = {one for job in new for one in job.awaited}
+        awaited = {one for job in new for one in job.awaited.values()}
         jobs = await run_to_end(self.jobs.find, awaited, tenant.sees) if awaited else {}
         new = [job.take_results(jobs) for job in new]
         ids = {one for job in new for one in job.stored.values()}

@@ -97,7 +97,7 @@ class Ends:
 
     def _tell_dependent(self, job: LiveJob) -> Expected:
         """The answer about a job that waits for the results of others, and for theirs in turn."""
-        now, left = read_clock(), list(job.job.awaited)
+        now, left = read_clock(), list(job.job.awaited.values())
         begins, own_seconds, before = Span(now, now, now), 0.0, set[str]()
         while left and len(before) < _MOST_AWAITED:
             if (name := left.pop()) in before or (other := self._live.find(name)) is None:
@@ -105,7 +105,7 @@ class Ends:
             before.add(name)
             if other.job.awaited:
                 own_seconds += max(LEAST_AHEAD, other.predicted_seconds)
-                left += other.job.awaited
+                left += other.job.awaited.values()
             elif (told := self.tell(other.job)) is not None:
                 begins = Span(*map(max, begins, told.ends))
         begins = _delay(begins, own_seconds)

@@ -1,17 +1,22 @@
-"""A job and the states it goes through.
+"""What a job is asked for, what it is, and the states it goes through.
+
+`JobRequest` is read from HTTP, and kept in the job's row.
 
 A queued job runs, and then succeeds, fails or is cancelled; a queued one can be cancelled at once.
 One whose operands are results of other jobs is queued, too, until these have succeeded.
 A running job goes back to the queue when the service stops before it has ended.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from wavetrim.service.clock import read_clock
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, WrapValidator
+
+from wavetrim.service.clock import read_clock, read_time
 from wavetrim.service.jobs.errors import JobNotFound, JobStateConflict
+from wavetrim.service.option_fields import ProductOptions
 
 MOST_TRIES: Final = 3
 """How often a job or a product is tried; the last try uses the CPU alone. Chosen."""
@@ -19,6 +24,123 @@ MOST_TRIES: Final = 3
 PROMISE: Final = "job:"
 """Begins an operand that is the result of a job which has not succeeded yet; its id follows. When
 it succeeds, the id of its result takes the place of both."""
+
+EXAMPLE_ID: Final = "0b8d3a6f5c2e4f1d9a7b6c5d4e3f2a1b"
+
+MatrixId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$", description="Id of a matrix.")]
+
+
+class JobOperand(BaseModel):
+    """The result of another job: a job waits for it, fails with it, and is cancelled with it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    job: str = Field(pattern=r"^[A-Za-z0-9]{1,40}$", description="Id of the job.")
+
+
+def _check_operand(value: object, check: Callable[[object], object]) -> object:
+    """Refuses what is neither; pydantic would list the faults of both."""
+    try:
+        return check(value)
+    except ValidationError:
+        raise ValueError('the id of a matrix, or {"job": the id of a job}') from None
+
+
+OperandName = Annotated[MatrixId | JobOperand, WrapValidator(_check_operand)]
+
+Label = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=64,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
+        description="A word of the caller's own, by which jobs are found and cancelled.",
+    ),
+]
+
+MOST_LABELS: Final = 8
+"""Labels of one job; chosen."""
+
+Priority = Annotated[
+    int,
+    Field(
+        ge=-1000,
+        le=1000,
+        description="Among the caller's jobs the higher one goes first: 100 more count as twice "
+        "the wait.",
+    ),
+]
+
+
+def _check_time(value: str) -> str:
+    try:
+        read_time(value)
+    except (ValueError, OverflowError):
+        raise ValueError("a time with its zone, such as 2026-03-01T12:00:00Z") from None
+    return value
+
+
+Time = Annotated[
+    str,
+    AfterValidator(_check_time),
+    Field(max_length=40, json_schema_extra={"format": "date-time"}),
+]
+
+
+class JobRequest(ProductOptions):
+    """A product to be computed: result = alpha · A·B + beta · C."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        json_schema_extra={
+            "examples": [
+                {"a": "5f0c7d2e9b1a4c3d8e6f7a8b9c0d1e2f", "b": "91c2b3a4d5e6f708192a3b4c5d6e7f80"},
+                {
+                    "a": "5f0c7d2e9b1a4c3d8e6f7a8b9c0d1e2f",
+                    "b": "91c2b3a4d5e6f708192a3b4c5d6e7f80",
+                    "c": "c0ffee00d5e6f708192a3b4c5d6e7f80",
+                    "alpha": 0.5,
+                    "beta": 1.0,
+                    "kernel": "bulk",
+                    "tile": "128x256x16",
+                    "f": 256,
+                    "accuracy": "strict",
+                    "sms": 66,
+                    "verify": True,
+                    "priority": 10,
+                    "labels": ["night", "run 7"],
+                    "deadline": "2026-03-01T12:05:00Z",
+                    "timeout_seconds": 60.0,
+                },
+                {"a": {"job": EXAMPLE_ID}, "b": "91c2b3a4d5e6f708192a3b4c5d6e7f80"},
+            ]
+        },
+    )
+
+    a: OperandName = Field(description="A, M x K: the id of a matrix, or a job whose result it is.")
+    b: OperandName = Field(description="B, K x N, of A's element type; likewise.")
+    c: OperandName | None = Field(
+        None, description="C, M x N, needed when beta is not 0; likewise."
+    )
+    storage: Literal["disk", "memory"] = Field(
+        "disk",
+        description="Where the product is kept: on disk, durable when the job has succeeded, or in "
+        "memory only, until the service ends; on disk, too, if the arena has no room for it.",
+    )
+    priority: Priority = 0
+    labels: list[Label] = Field([], max_length=MOST_LABELS, description="Its labels.")
+    deadline: Time | None = Field(
+        None,
+        description="When the job must have ended: it is refused if it should end later, and fails "
+        "then.",
+    )
+    timeout_seconds: float | None = Field(
+        None,
+        gt=0,
+        description="How long it may run, from its begin; at most WAVETRIM_JOB_TIMEOUT_SECONDS.",
+    )
 
 
 Shape = tuple[int, int, str, int | None]
@@ -99,10 +221,10 @@ class Job:
         return {field: one for field, one in named.items() if one is not None}
 
     @property
-    def awaited(self) -> list[str]:
-        """The jobs whose results it still waits for."""
-        named = self.a, self.b, self.c
-        return [one[len(PROMISE) :] for one in named if one and one.startswith(PROMISE)]
+    def awaited(self) -> dict[str, str]:
+        """The jobs whose results it still waits for, by field."""
+        named = self.operands.items()
+        return {field: one[len(PROMISE) :] for field, one in named if one.startswith(PROMISE)}
 
     @property
     def stored(self) -> dict[str, str]:
@@ -118,10 +240,7 @@ class Job:
             JobStateConflict: One of those has no result, and will have none.
         """
         results: dict[str, Any] = {}
-        for field, named in self.operands.items():
-            if not named.startswith(PROMISE):
-                continue
-            job_id = named.removeprefix(PROMISE)
+        for field, job_id in self.awaited.items():
             if (job := found.get(job_id)) is None:
                 raise JobNotFound(job_id, field)
             if job.state in (JobState.FAILED, JobState.CANCELLED):

@@ -24,8 +24,8 @@ from wavetrim.service.jobs.inline import INLINE_SECONDS
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.news import JobNews
+from wavetrim.service.jobs.operands import make_product
 from wavetrim.service.jobs.queue import Queue
-from wavetrim.service.jobs.request import make_product
 from wavetrim.service.jobs.run import LiveJob
 from wavetrim.service.jobs.table.store import JobStore, insist
 from wavetrim.service.storage.matrices.matrices import MatrixStore
@@ -108,7 +108,7 @@ class LiveJobs:
         if not job.awaited:
             self._enter_queue(live)
         self.update(live, job)
-        if any(self.find(one) is None for one in job.awaited):
+        if any(self.find(one) is None for one in job.awaited.values()):
             # It may have ended before this one lived.
             self.engines.start(self._look_at([job.id]), "jobs")
 

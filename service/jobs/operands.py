@@ -5,15 +5,16 @@ job's request. For stacks the rules are those of `numpy.matmul`: a single matrix
 one, is used for every product.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from wavetrim.native.element_types import find_dtype, find_limits, is_integer
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
+from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import OperandNotFound, ShapesDiffer
@@ -177,6 +178,32 @@ def find_stack(a: Shaped, b: Shaped, c: Shaped | None = None) -> int | None:
         limit = f"at most {MAX_SIZE}, those of all products together"
         raise ShapesDiffer("rows of the result", count * a.rows, limit)
     return count
+
+
+def make_product(
+    asked: Mapping[str, Any], operands: Sequence[Matrix | Operand], out: Operand | None = None
+) -> RunRequest:
+    """The product of a job's request; a stack may be one product.
+
+    Args:
+        asked: The request, as its row has it.
+        operands: Where A, B and, if there is one, C lie; matrices that are not in memory yet, or
+            only their shapes.
+        out: Where the result lies; None if that is not known yet.
+    """
+    # Matrices have no address yet.
+    first, second, *rest = (
+        one if isinstance(one, Operand) else replace(one.locate(), slab=0, offset_bytes=0)
+        for one in operands
+    )
+    third = rest[0] if rest else None
+    stack = find_stack(first, second, third)
+    out = out or Operand(0, 0, first.rows, second.columns, first.dtype, stack=stack)
+    product = RunRequest(
+        "", first, second, third, out, alpha=asked["alpha"], beta=asked["beta"],
+        verify=asked["verify"], options=PlanOptions.read(asked),
+    )  # fmt: skip
+    return fold(product)
 
 
 def fold(request: RunRequest) -> RunRequest:

@@ -11,10 +11,10 @@ from tests.matrices import make_matrix
 from tests.service.drafts import keep_array
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.jobs.dispatch import Dispatcher
+from wavetrim.service.jobs.job import JobRequest
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.live import LiveJobs
 from wavetrim.service.jobs.products import Products
-from wavetrim.service.jobs.request import JobRequest
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.database.database import open_database

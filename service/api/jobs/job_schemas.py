@@ -7,8 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from wavetrim.service.api.products.plan_schemas import PlanSummary
 from wavetrim.service.api.schemas import ExpectedView, Owner, show_expected
 from wavetrim.service.jobs.ends import Expected
-from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.request import JobRequest, Priority
+from wavetrim.service.jobs.job import Job, JobRequest, JobState, Priority
 
 
 class PlanNode(BaseModel):

@@ -28,8 +28,7 @@ from wavetrim.service.api.openapi import (
 )
 from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.errors import JobStateConflict
-from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.request import MOST_LABELS, JobRequest, Label
+from wavetrim.service.jobs.job import MOST_LABELS, Job, JobRequest, JobState, Label
 from wavetrim.service.threads import run_to_end
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=CallRoute)

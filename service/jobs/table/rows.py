@@ -19,8 +19,7 @@ from sqlalchemy import Connection, Row, bindparam, insert, or_, select, update
 from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import OperandNotFound
-from wavetrim.service.jobs.job import PROMISE, Job, JobState, Shape
-from wavetrim.service.jobs.request import JobRequest
+from wavetrim.service.jobs.job import PROMISE, Job, JobRequest, JobState, Shape
 from wavetrim.service.storage.database.database import split
 from wavetrim.service.storage.database.tables import (
     UNFINISHED,
@@ -184,7 +183,7 @@ def add_jobs(connection: Connection, new: Sequence[Job], keys: Sequence[str | No
     """
     if not new:
         return []
-    awaited = {one for job in new for one in job.awaited}
+    awaited = {one for job in new for one in job.awaited.values()}
     found = find_jobs(connection, awaited) if awaited else {}
     added = [job.take_results(found) for job in new]
     _lock_operands(connection, added)

@@ -123,7 +123,7 @@ class JobStore(JobReader):
 
     def _note_followers(self, added: Sequence[Job]) -> None:
         for job in added:
-            for awaited in job.awaited:
+            for awaited in job.awaited.values():
                 self._followers.setdefault(awaited, {})[job.id] = None
 
     def take_followers(self, job_id: str) -> list[str]:

@@ -12,8 +12,7 @@ from tests.service.drafts import begin_draft, keep_matrix, run
 from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.errors import CursorUnknown, FieldProblem
 from wavetrim.service.jobs.errors import JobStateConflict, OperandNotFound
-from wavetrim.service.jobs.job import MOST_TRIES, JobState
-from wavetrim.service.jobs.request import JobRequest
+from wavetrim.service.jobs.job import MOST_TRIES, JobRequest, JobState
 from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.jobs.table.store import JobStore
 from wavetrim.service.storage.database.shared_commits import SharedCommits
