@@ -25,8 +25,7 @@ from typing import Final, TypeVar
 
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.service.storage.database.shared_commits import SharedCommits
-from wavetrim.service.storage.disk.checksum import combine
-from wavetrim.service.storage.disk.files import THIS_FILE, allocate, flush, write_whole
+from wavetrim.service.storage.disk.files import THIS_FILE, allocate, combine, flush, write_whole
 from wavetrim.service.storage.memory.extent import PAGE_BYTES
 
 T = TypeVar("T")

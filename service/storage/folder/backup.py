@@ -23,12 +23,12 @@ from wavetrim.service.errors import SettingRefused
 from wavetrim.service.storage.database.database import find_reason, open_postgres, read_url
 from wavetrim.service.storage.database.sqlite import copy_sqlite
 from wavetrim.service.storage.database.tables import matrices
-from wavetrim.service.storage.disk.checksum import (
+from wavetrim.service.storage.disk.files import (
     PIECE_BYTES,
     NotRegular,
+    flush,
     open_regular,
 )
-from wavetrim.service.storage.disk.files import flush
 from wavetrim.service.storage.errors import DatabaseRefused
 from wavetrim.service.storage.folder.data_folder import ID_FILE, read_folder_id
 

@@ -15,7 +15,7 @@ from sqlalchemy import Engine, delete, insert, select, update
 from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import matrices
-from wavetrim.service.storage.disk.checksum import compute_crc32, open_regular
+from wavetrim.service.storage.disk.files import compute_crc32, open_regular
 from wavetrim.service.storage.errors import NpyError
 from wavetrim.service.storage.folder.data_folder import join
 from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, NpyHeader, parse_header

@@ -16,7 +16,7 @@ from wavetrim.kernels.last_used import LastUsed
 from wavetrim.service.clock import read_clock
 from wavetrim.service.storage.database.database import reading
 from wavetrim.service.storage.database.tables import matrices
-from wavetrim.service.storage.disk.checksum import NotRegular, compute_crc32, open_regular
+from wavetrim.service.storage.disk.files import NotRegular, compute_crc32, open_regular
 from wavetrim.service.storage.errors import MatrixDamaged, MatrixNotFound, StorageFailed
 from wavetrim.service.storage.matrices.matrix import Matrix
 

@@ -9,8 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from wavetrim.scheduler.execution.pages import map_shared
-from wavetrim.service.storage.disk.checksum import compute_crc32, open_regular
-from wavetrim.service.storage.disk.files import allocate, flush, remove
+from wavetrim.service.storage.disk.files import allocate, compute_crc32, flush, open_regular, remove
 from wavetrim.service.storage.memory.extent import Extent, Hold
 from wavetrim.service.threads import finish
 
