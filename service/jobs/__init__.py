@@ -16,7 +16,7 @@ In the order of a job's way:
    arena, or read into it while their CRC-32 is checked. The engine reads others from their files,
    which are checked again after the product. The result has memory of its own.
 5. `lanes/` is the way to the engines, of jobs and of products in one call (`products`). Only the
-   smallest do not take it: they are computed at once (`inline`).
+   smallest do not take it: they are computed at once (`plans`).
 6. While the engine computes, it tells which rows are final, and `storage/matrices/draft.py` hands
    these to the disk's writer. Another try begins another file.
 7. `news` tells followers of each change, and those who wait of the end, from memory.

@@ -20,11 +20,11 @@ from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.errors import FieldError
 from wavetrim.service.clock import read_clock, read_time
 from wavetrim.service.jobs.ends import Ends
-from wavetrim.service.jobs.inline import INLINE_SECONDS
 from wavetrim.service.jobs.job import Job, JobState
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.operands import make_product
+from wavetrim.service.jobs.plans import INLINE_SECONDS
 from wavetrim.service.jobs.queue import Queue
 from wavetrim.service.jobs.run import LiveJob
 from wavetrim.service.jobs.table.store import JobStore, insist

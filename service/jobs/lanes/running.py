@@ -21,11 +21,10 @@ from wavetrim.service.engine.cluster import Cluster, ClusterNode
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.estimate import Past
-from wavetrim.service.jobs.inline import InlineProducts
 from wavetrim.service.jobs.lanes.attempt import AnyEngine, Attempt, Load
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes
-from wavetrim.service.jobs.plans import Plans
+from wavetrim.service.jobs.plans import InlineProducts, Plans
 from wavetrim.service.jobs.queue import Queue
 from wavetrim.service.settings import Settings
 from wavetrim.service.telemetry.metrics import Metrics
