@@ -8,7 +8,7 @@ result written. The transaction in which a job ends changes the rows of those th
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, islice
@@ -29,7 +29,6 @@ from wavetrim.service.jobs.queue import Queue
 from wavetrim.service.jobs.run import LiveJob
 from wavetrim.service.jobs.table.store import JobStore, insist
 from wavetrim.service.storage.matrices.matrices import MatrixStore
-from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.telemetry.logs import trace_parent
 
 if TYPE_CHECKING:
@@ -44,6 +43,7 @@ commit."""
 WRITING_RUNS: Final = 16
 """Jobs at a time whose results are written while others are computed; chosen, to bound memory."""
 
+_NOTHING: Final = Operand(0, 0, 0, 0, "float32")
 _OVERDUE: Final = "deadline", "the job did not end before its deadline"
 _BROKEN: Final = "an unexpected error; the service's log has the details"
 
@@ -88,10 +88,18 @@ class LiveJobs:
         return self._live.get(job_id)
 
     def read(self, ids: Collection[str] | None) -> list[tuple[Job, RunRequest]]:
-        """Some jobs, and their products; None for all that have not ended."""
+        """Some jobs, and their products; None for all that have not ended.
+
+        A product is empty while an operand of its job is not there.
+        """
         jobs = self.jobs.find(ids).values()
         found = self.matrices.find({one for job in jobs for one in job.operands.values()})
-        return [(job, _make_product(job, found)) for job in jobs]
+        read = []
+        for job in jobs:
+            operands = [found[name] for name in job.operands.values() if name in found]
+            is_whole = len(operands) == len(job.operands)
+            read.append((job, make_product(job.request, operands if is_whole else 2 * [_NOTHING])))
+        return read
 
     def add(self, job: Job, product: RunRequest, *, is_counted: bool = False) -> None:
         """A job lives from now on."""
@@ -253,11 +261,3 @@ class LiveJobs:
             self._metrics.record_success(job.timings, job.plan)
         else:
             self._metrics.jobs_finished.labels(job.state).inc()
-
-
-def _make_product(job: Job, found: Mapping[str, Matrix]) -> RunRequest:
-    """The product of a job; an empty one if an operand is not there, or not yet."""
-    operands = [found[name] for name in job.operands.values() if name in found]
-    if len(operands) < len(job.operands):
-        return make_product(job.request, 2 * [Operand(0, 0, 0, 0, "float32")])
-    return make_product(job.request, operands)

@@ -126,8 +126,8 @@ class Queue:
         if caller not in self._waiting:
             self._waiting[caller] = {}
             self._served[caller] = max(self._served.get(caller, 0.0), self._level)
-        attempts = self._waiting[caller].setdefault(_find_kind(attempt), [])
-        insort(attempts, attempt, key=_age)
+        kind = attempt.predicted_seconds, attempt.priority
+        insort(self._waiting[caller].setdefault(kind, []), attempt, key=_age)
         self._count += 1
 
     def begin(self, attempt: "Attempt") -> None:
@@ -141,7 +141,7 @@ class Queue:
         if attempt.queue is not self:
             return
         attempt.queue = None
-        kinds, kind = self._waiting[attempt.caller], _find_kind(attempt)
+        kinds, kind = self._waiting[attempt.caller], (attempt.predicted_seconds, attempt.priority)
         attempts = kinds[kind]
         index = bisect_left(attempts, attempt.since, key=_age)
         while attempts[index] is not attempt:
@@ -173,7 +173,3 @@ class Queue:
             for caller, seconds in list(self._served.items()):
                 if seconds <= self._level and caller not in self._waiting:
                     del self._served[caller]
-
-
-def _find_kind(attempt: "Attempt") -> _Kind:
-    return attempt.predicted_seconds, attempt.priority

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Row, bindparam, insert, or_, select, update
 from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import OperandNotFound
-from wavetrim.service.jobs.job import PROMISE, Job, JobRequest, JobState, Shape
+from wavetrim.service.jobs.job import PROMISE, Job, JobRequest, JobState
 from wavetrim.service.storage.database.database import split
 from wavetrim.service.storage.database.tables import (
     UNFINISHED,
@@ -62,24 +62,17 @@ _LOCKED: Final = (
 )
 
 
-def make_job(
-    request: Mapping[str, Any],
-    *,
-    shape: Shape | None = None,
-    owner: str = "",
-    trace: str | None = None,
-) -> Job:
-    """A new job, which has no row yet.
+def make_job(request: Mapping[str, Any], *, owner: str = "", trace: str | None = None) -> Job:
+    """A new job, which has no row and no shape yet.
 
-    In the request `a`, `b` and `c` are ids of matrices, or of jobs as {"job": id}; the shape is
-    that of its result.
+    In the request `a`, `b` and `c` are ids of matrices, or of jobs as {"job": id}.
     """
     operands: dict[str, Any] = {
         name: PROMISE + one["job"] if isinstance(one := request.get(name), Mapping) else one
         for name in ("a", "b", "c")
     }
     return Job(
-        id=uuid.uuid4().hex, priority=request["priority"], request=dict(request), shape=shape,
+        id=uuid.uuid4().hex, priority=request["priority"], request=dict(request), shape=None,
         created_at=read_clock(), owner=owner, trace=trace, **operands,
     )  # fmt: skip
 
@@ -154,16 +147,12 @@ def find_first(
     if not found:
         return []
     same = [found[one] for one in keys[:-1] if one in found]
-    pairs = zip(same, requests, strict=False)
-    if len(same) != len(requests) or keys[-1] in found or any(_differ(*pair) for pair in pairs):
+    wanted = [_DEFAULTS | dict(request) for request in requests]
+    if [job.request for job in same] != wanted or keys[-1] in found:
         first = next(iter(found.values()))
         limit = f"a new key, or come with the request of job {first.id}, which it made"
         raise FieldProblem("Idempotency-Key", key, limit)
     return same
-
-
-def _differ(job: Job, request: Mapping[str, Any]) -> bool:
-    return job.request != _DEFAULTS | dict(request)
 
 
 def add_jobs(connection: Connection, new: Sequence[Job], keys: Sequence[str | None]) -> list[Job]:

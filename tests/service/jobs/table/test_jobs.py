@@ -59,7 +59,7 @@ def add(jobs, request_of):
 
 def post(jobs, request, *, idempotency_key=None):
     """Adds one job; returns it, and whether this call made it."""
-    new = make_job(request, shape=SHAPE)
+    new = replace(make_job(request), shape=SHAPE)
     (job,), created = asyncio.run(jobs.add([new], idempotency_key))
     return job, created
 
@@ -275,7 +275,7 @@ def test_a_job_waits_for_an_end_or_has_heard_of_it_but_never_misses_it(jobs, add
 
 def test_a_thousand_jobs_hear_of_one_end(jobs, succeed, add, request_of):
     first = add()
-    rows = [make_job(request_of(first), shape=SHAPE) for _ in range(1000)]
+    rows = [replace(make_job(request_of(first)), shape=SHAPE) for _ in range(1000)]
     added, _ = asyncio.run(jobs.add(rows))
     result = succeed(first)
     assert {job.a for job in jobs.find([job.id for job in added]).values()} == {result}
