@@ -32,7 +32,7 @@ from wavetrim.service.storage.memory.leases import Leases
 from wavetrim.service.storage.memory.memory_limit import default_limit
 from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.tenants.api_keys import KeyRing
-from wavetrim.service.tenants.shares import BODIES, BytesInFlight, Places, Shares
+from wavetrim.service.tenants.tenant import BODIES, BytesInFlight, Places, Shares
 from wavetrim.service.tenants.tokens import make_tokens
 from wavetrim.service.threads import in_background, run_to_end
 

@@ -27,8 +27,7 @@ from typing import Any, Final
 from sqlalchemy import URL, Engine, event
 from sqlalchemy.exc import OperationalError as PostgresAway
 
-from wavetrim.service.storage.database.database import open_database, read_url
-from wavetrim.service.storage.database.sqlite import find_sqlite_path
+from wavetrim.service.storage.database.database import find_sqlite_path, open_database, read_url
 from wavetrim.service.storage.errors import DatabaseAway, DatabaseRefused, DatabaseTaken
 from wavetrim.service.storage.lock_file import (
     LockTaken,

@@ -20,8 +20,12 @@ from sqlalchemy.engine import Row
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.service.errors import SettingRefused
-from wavetrim.service.storage.database.database import find_reason, open_postgres, read_url
-from wavetrim.service.storage.database.sqlite import copy_sqlite
+from wavetrim.service.storage.database.database import (
+    copy_sqlite,
+    find_reason,
+    open_postgres,
+    read_url,
+)
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.files import (
     PIECE_BYTES,

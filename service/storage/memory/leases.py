@@ -20,8 +20,7 @@ from wavetrim.service.storage.errors import LeaseNotFound
 from wavetrim.service.storage.memory.arena import Arena
 from wavetrim.service.storage.memory.extent import Extent
 from wavetrim.service.storage.memory.slab import Slab, round_up
-from wavetrim.service.tenants.shares import BytesInFlight
-from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
+from wavetrim.service.tenants.tenant import ONE_TENANT, BytesInFlight, Tenant
 
 FETCH_SECONDS: Final = 10.0
 """A lease ends if its descriptor is not fetched by then; chosen."""
