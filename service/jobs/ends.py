@@ -13,9 +13,9 @@ from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.estimate import LEAST_AHEAD, Past, Span, Told, find_ahead
 from wavetrim.service.jobs.job import Job, JobState
-from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.plans import INLINE_SECONDS
+from wavetrim.service.jobs.queue import Attempt
 from wavetrim.service.jobs.run import LiveJob
 
 if TYPE_CHECKING:

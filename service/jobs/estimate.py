@@ -43,13 +43,17 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from wavetrim.kernels.last_used import LastUsed
-from wavetrim.service.jobs.queue import LEAST_SECONDS, PRIORITY_DOUBLES, Queue, find_ratio
-
-if TYPE_CHECKING:
-    from wavetrim.service.jobs.lanes.attempt import Attempt
+from wavetrim.service.jobs.queue import (
+    LEAST_SECONDS,
+    PRIORITY_DOUBLES,
+    Attempt,
+    Kind,
+    Queue,
+    find_ratio,
+)
 
 _ROUNDS: Final = 3
 """How often T is computed. Chosen by simulation: it goes from side to side, and ends well after an
@@ -65,7 +69,7 @@ _age = attrgetter("since")
 class _Group(NamedTuple):
     """Products of a caller that have prediction and priority in common, the oldest first."""
 
-    waiting: Sequence["Attempt"]
+    waiting: Sequence[Attempt]
     seconds: float
     times: int
 
@@ -92,7 +96,7 @@ class Ahead(NamedTuple):
 
 
 def find_ahead(
-    job: "Attempt",
+    job: Attempt,
     queue: Queue,
     past: "Past",
     *,
@@ -140,7 +144,7 @@ def _pick(all_: list[Any], most: int) -> tuple[list[Any], int]:
     return all_[::times], times
 
 
-def _count_own(job: "Attempt", groups: Iterable[_Group], begin: float) -> tuple[int, float]:
+def _count_own(job: Attempt, groups: Iterable[_Group], begin: float) -> tuple[int, float]:
     """How many of its caller's go before a job that begins at some time, and their seconds."""
     ratio = find_ratio(job, begin)
     count, seconds = 0, 0.0
@@ -168,9 +172,6 @@ def _count_until(groups: Sequence[_Group], most_seconds: float) -> tuple[int, fl
         seconds += more * group.seconds
     return count, seconds
 
-
-Kind: TypeAlias = tuple[str, int, int, int, str | None]
-"""Element type, bits of M, N and K, and the devices asked for."""
 
 LEAST_ENDS: Final = 19
 """Ratios from which both ends of a 90% interval can be told: 0.05 · (19 + 1) = 1."""
@@ -257,7 +258,7 @@ class Past:
         """Whether so few jobs have ended that intervals are wide."""
         return len(self._ratios) < LEAST_ENDS
 
-    def learn_run(self, job: "Attempt", seconds: float) -> None:
+    def learn_run(self, job: Attempt, seconds: float) -> None:
         """A product took some seconds on its devices."""
         self._factors.add(job.kind, seconds / max(self._least_seconds, job.predicted_seconds))
 
@@ -267,7 +268,7 @@ class Past:
         self._shifts.append((begun - told.begin) / seconds)
         self._ratios.append((ended - told.at) / seconds)
 
-    def find_seconds(self, job: "Attempt") -> float:
+    def find_seconds(self, job: Attempt) -> float:
         """How long a product should take on its devices."""
         return max(self._least_seconds, job.predicted_seconds) * self._factors.find(job.kind, 1.0)
 

@@ -15,8 +15,8 @@ from wavetrim.scheduler.engine.messages import RunRequest
 from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.errors import JobFailed, QueueFull
 from wavetrim.service.jobs.job import MOST_TRIES
-from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
+from wavetrim.service.jobs.queue import Attempt
 from wavetrim.service.storage.memory.extent import Extent
 
 if TYPE_CHECKING:

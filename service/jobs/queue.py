@@ -1,4 +1,4 @@
-"""The order in which products are computed, and the queue: all that wait, by caller.
+"""Attempts at products, the order in which they are made, and the queue: all that wait, by caller.
 
 Callers take turns by work, and within a caller short products come first, unless others have waited
 for long:
@@ -20,16 +20,29 @@ as much work as the other has had. A long product is overtaken by short ones of 
 until it has waited some times as long as it takes.
 """
 
+import asyncio
 import heapq
+import math
+import time
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from wavetrim.scheduler.engine.messages import Message, RunRequest
+from wavetrim.scheduler.options import NO_OPTIONS
+from wavetrim.scheduler.planning.device_sets import DeviceSet
 from wavetrim.service.clock import read_clock
+from wavetrim.service.engine.cluster import ClusterNode
+from wavetrim.service.engine.engine import Engine
+from wavetrim.service.storage.memory.extent import Extent, Hold
 
-if TYPE_CHECKING:
-    from wavetrim.service.jobs.lanes.attempt import Attempt
+AnyEngine: TypeAlias = Engine | ClusterNode
+"""What computes products, here or on a node."""
+
+Kind: TypeAlias = tuple[str, int, int, int, str | None]
+"""Element type, bits of M, N and K, and the devices asked for."""
 
 PRIORITY_DOUBLES: Final = 100
 """What a priority must be higher by for twice the ratio. Chosen: of ±1000, ±1 is 0.7%."""
@@ -37,13 +50,131 @@ PRIORITY_DOUBLES: Final = 100
 LEAST_SECONDS: Final = 1e-5
 """Least time that a product is predicted to take here, so that the ratio is finite; chosen."""
 
-_Kind: TypeAlias = tuple[float, int]
-"""Predicted seconds and priority: of products that have both in common the oldest goes first."""
-
 _age = attrgetter("since")
 
 
-def find_ratio(waits: "Attempt", now: float) -> float:
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """A product that waits in the queue, and that an engine has then; tried again if that fails.
+
+    Whoever wants to hear of it has a class of its own, with some of the methods `on_*`. A job waits
+    from when it is accepted. Until its matrices are in memory it is not *ready*: its request then
+    tells their shapes, not where they lie.
+
+    Attributes:
+        request: The product.
+        caller: Whose it is.
+        since: When its caller began to wait, UTC seconds.
+        predicted_seconds: How long it should take.
+        priority: The higher one goes first within its caller.
+        until: When it is stopped as "deadline", by `time.perf_counter`.
+        is_being_estimated: Whether a thread is finding how long the engines would take.
+        is_ready: Whether it can be sent.
+        extents: The memory that it lies in.
+        queue: Where it waits; None if it does not.
+        entered_at: When it began to wait, by `time.perf_counter`.
+        waited_seconds: How long it has waited until it was sent, and for its devices if they were
+            busy.
+        stopped: Why it was stopped; None if it was not. A "timeout" stops one try only.
+        holds: Keep its memory while an engine has the product.
+        engine: The engine that has or had it; None before it was sent.
+        run_id: The id that the engine knows it by.
+        seconds: How long it should take there.
+        lane: The devices that work at it; None while that is not known, or for all.
+        ends_at: When it should end there, UTC seconds.
+        is_alone: Whether the engine had nothing else to do when it was sent.
+        losses: How many nodes were lost while they had it.
+        sent_at: When it was sent to an engine, UTC seconds; None before.
+        begun_at: When devices began with it; None before, and if that is not told.
+        ended_at: When it ended.
+        final: Becomes the engine's final message; "cancelled" if it was given up before.
+    """
+
+    request: RunRequest
+    _: KW_ONLY
+    caller: str = ""
+    since: float = 0.0
+    predicted_seconds: float = 0.0
+    priority: int = 0
+    until: float = math.inf
+    is_being_estimated: bool = False
+    is_ready: bool = False
+    extents: Sequence[Extent] = ()
+    queue: "Queue | None" = None
+    entered_at: float = field(default_factory=time.perf_counter)
+    waited_seconds: float = 0.0
+    stopped: str | None = None
+    holds: Sequence[Hold] = ()
+    engine: AnyEngine | None = None
+    run_id: str = ""
+    seconds: float = 0.0
+    lane: DeviceSet | None = None
+    ends_at: float = 0.0
+    is_alone: bool = False
+    losses: int = 0
+    sent_at: float | None = None
+    begun_at: float | None = None
+    ended_at: float | None = None
+    final: asyncio.Future[Message] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+    def on_wanted(self) -> None:
+        """It would begin now if it were ready."""
+
+    def on_begin(self) -> None:
+        """It is sent to an engine."""
+
+    def on_message(self, message: Message) -> None:
+        """The engine says something before the final message."""
+
+    def on_slow(self) -> None:
+        """Called now and then while it waits and runs, unless it is quick."""
+
+    @property
+    def kind(self) -> Kind:
+        """Its kind, by which seconds are learned."""
+        out, k, devices = self.request.out, self.request.a.columns, self.request.options.devices
+        return out.dtype, out.rows.bit_length(), out.columns.bit_length(), k.bit_length(), devices
+
+    @property
+    def needs_no_device(self) -> bool:
+        """Whether the engine's main thread computes it, even while its devices are busy."""
+        request = self.request
+        return request.options == NO_OPTIONS and request.is_small and request.needs_one_thread
+
+    def make_ready(self, request: RunRequest, extents: Sequence[Extent]) -> None:
+        """Its next try may begin: its matrices lie in memory now.
+
+        Args:
+            request: The product, with their addresses; its id is not in the lane yet.
+            extents: The memory that they lie in. It is held for the engine until that has answered
+                or is gone, even if nobody waits for the product any more.
+        """
+        if self.stopped == "timeout":
+            self.stopped = None
+        self.engine, self.losses = None, 0
+        self.sent_at = self.begun_at = self.ended_at = None
+        self.final = asyncio.get_running_loop().create_future()
+        self.request, self.extents, self.is_ready = request, extents, True
+        self.entered_at = time.perf_counter()
+
+    def change_priority(self, priority: int) -> None:
+        """It goes before or after others of its caller from now on."""
+        queue = self.queue
+        if queue is not None:
+            queue.remove(self)
+        self.priority = priority
+        if queue is not None:
+            queue.add(self)
+
+    def end(self, message: Message) -> None:
+        """Give it its final message, unless who waited for that was cancelled."""
+        if not self.final.done():
+            self.final.set_result(message)
+
+
+def find_ratio(waits: Attempt, now: float) -> float:
     """The response ratio of a product, weighed by its priority."""
     predicted = max(LEAST_SECONDS, waits.predicted_seconds)
     waited = max(0.0, now - waits.since)
@@ -51,15 +182,11 @@ def find_ratio(waits: "Attempt", now: float) -> float:
 
 
 def rank(
-    waiting: Iterable["Attempt"], served: Mapping[str, float], *, now: float, most: int
-) -> list["Attempt"]:
+    waiting: Iterable[Attempt], served: Mapping[str, float], *, now: float, most: int
+) -> list[Attempt]:
     """The products to begin next, in order, as if none came and the ratios stayed as they are.
 
-    Args:
-        waiting: All products that wait; of equal ones the first in the list goes first.
-        served: Seconds by caller; a caller without is at 0.
-        now: UTC seconds.
-        most: The most products to return.
+    Of equal ones the first of those that wait goes first. A caller that was not served is at 0.
     """
     by_caller: dict[str, list[Attempt]] = {}
     for one in waiting:
@@ -88,15 +215,15 @@ class Queue:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[str, dict[_Kind, list[Attempt]]] = {}
-        self._count = 0
+        # By caller, predicted seconds and priority: of those alike the oldest goes first.
+        self._waiting: dict[str, dict[tuple[float, int], list[Attempt]]] = {}
         self._served: dict[str, float] = {}
-        self._level = 0.0
+        self._count, self._level = 0, 0.0
 
     def __len__(self) -> int:
         return self._count
 
-    def list_all(self) -> list["Attempt"]:
+    def list_all(self) -> list[Attempt]:
         """All that wait, in the order in which they would begin. Any thread may call this."""
         # Each copy is made at once: other code of Python does not run meanwhile.
         kinds = [kind for kinds in list(self._waiting.values()) for kind in list(kinds.values())]
@@ -108,7 +235,7 @@ class Queue:
         """Those of whom products wait."""
         return self._waiting.keys()
 
-    def list_kinds(self, caller: str) -> list[list["Attempt"]]:
+    def list_kinds(self, caller: str) -> list[list[Attempt]]:
         """What waits of a caller: products that are predicted alike, the oldest first."""
         return list(self._waiting.get(caller, {}).values())
 
@@ -117,12 +244,11 @@ class Queue:
         served = self._served.get(caller, 0.0)
         return served if caller in self._waiting else max(served, self._level)
 
-    def add(self, attempt: "Attempt") -> None:
+    def add(self, attempt: Attempt) -> None:
         """Let a product wait, unless it does already."""
         if attempt.queue is not None:
             return
-        attempt.queue = self
-        caller = attempt.caller
+        attempt.queue, caller = self, attempt.caller
         if caller not in self._waiting:
             self._waiting[caller] = {}
             self._served[caller] = max(self._served.get(caller, 0.0), self._level)
@@ -130,13 +256,13 @@ class Queue:
         insort(self._waiting[caller].setdefault(kind, []), attempt, key=_age)
         self._count += 1
 
-    def begin(self, attempt: "Attempt") -> None:
+    def begin(self, attempt: Attempt) -> None:
         """A product begins: its caller is charged with it."""
         self._level = self._served[attempt.caller]
         self._served[attempt.caller] += max(LEAST_SECONDS, attempt.predicted_seconds)
         self.remove(attempt)
 
-    def remove(self, attempt: "Attempt") -> None:
+    def remove(self, attempt: Attempt) -> None:
         """A product does not wait any more."""
         if attempt.queue is not self:
             return
@@ -154,15 +280,13 @@ class Queue:
             del self._waiting[attempt.caller]
             self._forget()
 
-    def list_first(self, most: int) -> list["Attempt"]:
+    def list_first(self, most: int) -> list[Attempt]:
         """The products to begin next, in order."""
         seen = [
             attempt for kinds in self._waiting.values() for attempts in kinds.values()
             for attempt in attempts[:most]
         ]  # fmt: skip
-        if len(seen) < 2:
-            return seen
-        return rank(seen, self._served, now=read_clock(), most=most)
+        return seen if len(seen) < 2 else rank(seen, self._served, now=read_clock(), most=most)
 
     def _forget(self) -> None:
         """Forget what callers were served that would begin at the level anyway."""

@@ -26,8 +26,8 @@ from wavetrim.service.errors import ServiceError
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.estimate import Told
 from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
-from wavetrim.service.jobs.lanes.attempt import Attempt
 from wavetrim.service.jobs.operands import find_stack, make_product
+from wavetrim.service.jobs.queue import Attempt
 from wavetrim.service.storage.database.shared_commits import Together
 from wavetrim.service.storage.errors import MatrixNotFound, StorageFailed, StorageFull
 from wavetrim.service.storage.matrices.draft import Draft

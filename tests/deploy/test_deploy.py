@@ -12,7 +12,7 @@ import yaml
 from deploy.runner import run
 from tests.environment import ROOT
 from wavetrim.service.engine.supervisor import STOP_SECONDS
-from wavetrim.service.jobs.lanes.running import STOP_GRACE_SECONDS
+from wavetrim.service.jobs.lanes.engine_queue import STOP_GRACE_SECONDS
 from wavetrim.service.server.foreground import LAST_ANSWERS_SECONDS
 from wavetrim.service.settings import Settings
 

@@ -10,7 +10,7 @@ from wavetrim.scheduler.planning.placing import Offer
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.cluster import ClusterNode
-from wavetrim.service.jobs.lanes.attempt import AnyEngine, Attempt
+from wavetrim.service.jobs.queue import AnyEngine, Attempt
 
 if TYPE_CHECKING:
     from wavetrim.service.jobs.lanes.running import RunningProducts

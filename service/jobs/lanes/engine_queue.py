@@ -11,19 +11,24 @@ With a cluster, a product goes to the engine where it should end first, includin
 there; the GPUs of this machine have lanes as before. A product that waits for an engine keeps its
 place there: later ones may go to other engines, but not overtake it at that one. If a node is lost,
 another engine computes its products anew.
+
+A try is stopped when its caller leaves or cancels it, or when it takes too long. One timer looks at
+all tries, since a timer for each would cost a small one 10 µs; quick ones end before it looks.
 """
 
 import asyncio
 import logging
 import math
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.planning.device_sets import Choice
-from wavetrim.service.jobs.lanes.attempt import Attempt
+from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.lanes.cluster_lanes import NODE_RUNS
 from wavetrim.service.jobs.lanes.running import RunningProducts
+from wavetrim.service.jobs.queue import AnyEngine, Attempt
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
@@ -42,11 +47,18 @@ AHEAD_SECONDS: Final = 5e-3
 """Time before its devices should be free at which the next product is sent, so that they need not
 wait for an answer and a message; chosen."""
 
+STOP_GRACE_SECONDS: Final = 5.0
+"""How long an engine may take to stop a product before it is killed; chosen."""
+
+TRIES_SECONDS: Final = 0.05
+"""Time between two looks at tries, and the age from which they are looked at; chosen."""
+
 
 class EngineQueue(RunningProducts):
     """Lets products wait for the engines and hands them over in order, in one event loop."""
 
     _look: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> int:
@@ -96,6 +108,63 @@ class EngineQueue(RunningProducts):
         # A GPU may hang where the CPU does not; the CPU is only slow.
         may_repeat = bool(self.here.devices)
         return {"type": "failed", "kind": "timeout", "message": reason, "retryable": may_repeat}
+
+    async def wait_idle(self) -> None:
+        """Wait until no engine has a product."""
+        while running := self.list_running():
+            # Of a product whose caller is gone only the engine knows when it ends.
+            awaited = {attempt.final for attempt in running if not attempt.final.done()}
+            await (asyncio.wait(awaited) if awaited else asyncio.sleep(TRIES_SECONDS))
+
+    def stop(self, attempt: Attempt, reason: str) -> None:
+        """Stop a product, which has its final message soon; the first reason counts.
+
+        But one that has timed out may be tried again, unless it is stopped otherwise.
+        """
+        if attempt.stopped in (None, "timeout"):
+            attempt.stopped = reason
+        self.give_up(attempt)
+        if attempt.engine is not None and not attempt.final.done():
+            self.start(self._end_run(attempt, attempt.engine, attempt.final), "stop")
+
+    async def _end_run(
+        self, attempt: Attempt, engine: AnyEngine, final: asyncio.Future[Message]
+    ) -> None:
+        """Ask an engine to stop a product, and at last end that engine.
+
+        If a node's engine cannot be ended in time, the process that speaks with the nodes is. So
+        when this returns, the product has its final message, and nothing writes to its memory.
+        """
+        engine.cancel(attempt.run_id)
+        await asyncio.wait({final}, timeout=STOP_GRACE_SECONDS)
+        if not final.done():
+            reason = f"it did not stop a product within {STOP_GRACE_SECONDS:g} s"
+            await engine.restart(reason)
+            await asyncio.wait({final}, timeout=STOP_GRACE_SECONDS)
+            if not final.done() and self.cluster is not None:
+                await self.cluster.restart(reason)
+
+    def watch_tries(self) -> None:
+        """Look at the tries soon, and again while there are any."""
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(TRIES_SECONDS, self._look_at_tries)
+
+    def _look_at_tries(self) -> None:
+        """Look at the tries that are slow."""
+        self._timer, now, clock = None, time.perf_counter(), read_clock()
+        most_seconds = self.settings.job_timeout_seconds
+        for attempt in tuple(self.tries):
+            if now - attempt.entered_at < TRIES_SECONDS or attempt.stopped is not None:
+                continue
+            if now >= attempt.until:
+                self.stop(attempt, "deadline")
+            elif attempt.sent_at is not None and clock - attempt.sent_at >= most_seconds:
+                self.stop(attempt, "timeout")
+            else:
+                attempt.on_slow()
+        if self.tries:
+            self.watch_tries()
 
     def advance(self) -> None:
         """Send the products that may begin; called whenever an engine or an attempt has changed."""

@@ -5,7 +5,7 @@ Which a product may take is found once for each shape, in a thread.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.scheduler.engine.messages import Message, RunRequest
@@ -24,8 +24,11 @@ from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
 from wavetrim.scheduler.profile.machine import MachineProfile
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.jobs.lanes.attempt import Attempt, Load
 from wavetrim.service.jobs.plans import Plans
+from wavetrim.service.jobs.queue import Attempt
+
+if TYPE_CHECKING:
+    from wavetrim.service.jobs.lanes.running import Load
 
 _CAPACITY: Final = 1024
 """Shapes whose choices are kept, and matrices B whose GPUs are."""
@@ -49,7 +52,7 @@ class _Kept(NamedTuple):
 class HostLanes:
     """Places products on this machine's devices. To be used from one event loop, but `find`."""
 
-    def __init__(self, engine: Engine, load: Load, plans: Plans) -> None:
+    def __init__(self, engine: Engine, load: "Load", plans: Plans) -> None:
         self._engine, self._load, self._plans = engine, load, plans
         self._kept = LastUsed[_Shape, _Kept](_CAPACITY)
         self._residents = LastUsed[str | None, DeviceSet](_CAPACITY)

@@ -1,15 +1,15 @@
-"""The products that engines try: sent to them, moved if a node is lost, stopped, and ended.
+"""The products that engines have: what each has to do, and how they are sent, moved and ended.
 
-A try is stopped when its caller leaves or cancels it, or when it takes too long. One timer looks at
-all tries, since a timer for each would cost a small one 10 µs; quick ones end before it looks.
+A product is moved if the node that has it is lost.
 """
 
 import asyncio
+import itertools
 import logging
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -21,27 +21,99 @@ from wavetrim.service.engine.cluster import Cluster, ClusterNode
 from wavetrim.service.engine.engine import Engine
 from wavetrim.service.errors import Draining
 from wavetrim.service.jobs.estimate import Past
-from wavetrim.service.jobs.lanes.attempt import AnyEngine, Attempt, Load
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes
 from wavetrim.service.jobs.plans import InlineProducts, Plans
-from wavetrim.service.jobs.queue import Queue
+from wavetrim.service.jobs.queue import AnyEngine, Attempt, Queue
 from wavetrim.service.settings import Settings
 from wavetrim.service.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
+AHEAD: Final = 8
+"""Small products that the engine may have at once; chosen."""
+
+_LEAST_SECONDS: Final = 1e-3
+"""Least time that a product is expected to go on until it has ended; chosen."""
+
 MOST_LOSSES: Final = 32
 """Nodes that a product may lose before it fails; chosen."""
 
-STOP_GRACE_SECONDS: Final = 5.0
-"""How long an engine may take to stop a product before it is killed; chosen."""
-
-LOOK_SECONDS: Final = 0.05
-"""Time between two looks at tries, and the age from which they are looked at; chosen."""
-
 _NODE_FAILURES: Final = frozenset({"node", "engine", "gone", "memory", "device", "internal"})
 """Kinds of failure that are a node's own: another engine may succeed."""
+
+
+class Load:
+    """What one engine has to do: its products, in the order in which they were sent."""
+
+    def __init__(self) -> None:
+        self.runs: list[Attempt] = []
+
+    def add(self, run: Attempt) -> None:
+        """A product is sent to the engine: it comes after what its devices have to do."""
+        run.is_alone = not self.runs
+        self.runs.append(run)
+        self.foresee(run, run.seconds)
+
+    def foresee(self, run: Attempt, seconds: float) -> None:
+        """A product ends some seconds after its devices have done what was sent before."""
+        now = read_clock()
+        earlier = itertools.takewhile(lambda other: other is not run, self.runs)
+        begins = [
+            max(now + _LEAST_SECONDS, other.ends_at)
+            for other in earlier
+            if run.lane is None or other.lane is None or run.lane & other.lane
+        ]
+        run.ends_at = max(begins, default=now) + seconds
+
+    @property
+    def _large(self) -> int:
+        return sum(not run.request.is_small for run in self.runs)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further product has room: a few small ones have, or a single other one."""
+        return len(self.runs) >= AHEAD or self._large > 0
+
+    @property
+    def has_many_small(self) -> bool:
+        """Whether the engine has as many small products as it may."""
+        return len(self.runs) - self._large >= AHEAD
+
+    def has_room(self, attempt: Attempt) -> bool:
+        """Whether one more product may be sent."""
+        return not self.runs or (attempt.request.is_small and not self.is_full)
+
+    def may_follow(self, lane: DeviceSet) -> bool:
+        """Whether one more product may be sent to some devices, of which each has one at most.
+
+        None may while the engine has not said which devices another product takes.
+        """
+        lanes = [run.lane for run in self.runs]
+        return (
+            all(sum(one is not None and device in one for one in lanes) < 2 for device in lane)
+            and None not in lanes
+        )
+
+    def find_busy(self) -> float:
+        """Seconds that the engine should be busy; more than 0 while it has a product."""
+        if not self.runs:
+            return 0.0
+        last = max(run.ends_at for run in self.runs)
+        return max(_LEAST_SECONDS, last - read_clock())
+
+    def list_busy(self, devices: Iterable[int]) -> dict[int, float]:
+        """Seconds that each device should be busy; free devices are left out. Thread-safe.
+
+        A late product is expected to go on for as long as it is late. So the longer it hangs, the
+        sooner others choose another device.
+        """
+        now, busy = read_clock(), dict.fromkeys(devices, 0.0)
+        for run in list(self.runs):  # they come and go while a thread asks for metrics
+            left_seconds = max(_LEAST_SECONDS, abs(run.ends_at - now))
+            for device in busy if run.lane is None else run.lane:
+                busy[device] = max(busy.get(device, 0.0), left_seconds)
+        return {device: seconds for device, seconds in busy.items() if seconds}
 
 
 class RunningProducts:
@@ -77,7 +149,6 @@ class RunningProducts:
         self.host = HostLanes(here, self._load, self.plans)
         self._cluster = ClusterLanes(self)
         self.tasks: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
         self.past = Past()
         self.queue = Queue()
         self.tries: set[Attempt] = set()
@@ -121,13 +192,6 @@ class RunningProducts:
         """Send the products that may begin; called whenever an engine or an attempt has changed."""
         raise NotImplementedError
 
-    async def wait_idle(self) -> None:
-        """Wait until no engine has a product."""
-        while running := self.list_running():
-            # Of a product whose caller is gone only the engine knows when it ends.
-            awaited = {attempt.final for attempt in running if not attempt.final.done()}
-            await (asyncio.wait(awaited) if awaited else asyncio.sleep(LOOK_SECONDS))
-
     def give_up(self, attempt: Attempt, message: Message | None = None) -> None:
         """Give up a product if it still waits; one that was sent to an engine goes on."""
         if attempt.queue is not None:
@@ -135,61 +199,11 @@ class RunningProducts:
             attempt.end(message or {"type": "cancelled", "job": attempt.request.job})
             self.advance()
 
-    def stop(self, attempt: Attempt, reason: str) -> None:
-        """Stop a product, which has its final message soon; the first reason counts.
-
-        But one that has timed out may be tried again, unless it is stopped otherwise.
-        """
-        if attempt.stopped in (None, "timeout"):
-            attempt.stopped = reason
-        self.give_up(attempt)
-        if attempt.engine is not None and not attempt.final.done():
-            self.start(self._end_run(attempt, attempt.engine, attempt.final), "stop")
-
     def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Do something besides, until it is done or the service stops."""
         self.tasks.add(task := asyncio.create_task(work, name=name))
         task.add_done_callback(self.tasks.discard)
         return task
-
-    async def _end_run(
-        self, attempt: Attempt, engine: AnyEngine, final: asyncio.Future[Message]
-    ) -> None:
-        """Ask an engine to stop a product, and at last end that engine.
-
-        If a node's engine cannot be ended in time, the process that speaks with the nodes is. So
-        when this returns, the product has its final message, and nothing writes to its memory.
-        """
-        engine.cancel(attempt.run_id)
-        await asyncio.wait({final}, timeout=STOP_GRACE_SECONDS)
-        if not final.done():
-            reason = f"it did not stop a product within {STOP_GRACE_SECONDS:g} s"
-            await engine.restart(reason)
-            await asyncio.wait({final}, timeout=STOP_GRACE_SECONDS)
-            if not final.done() and self.cluster is not None:
-                await self.cluster.restart(reason)
-
-    def watch_tries(self) -> None:
-        """Look at the tries soon, and again while there are any."""
-        if self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(LOOK_SECONDS, self._look_at_tries)
-
-    def _look_at_tries(self) -> None:
-        """Look at the tries that are slow."""
-        self._timer, now, clock = None, time.perf_counter(), read_clock()
-        most_seconds = self.settings.job_timeout_seconds
-        for attempt in tuple(self.tries):
-            if now - attempt.entered_at < LOOK_SECONDS or attempt.stopped is not None:
-                continue
-            if now >= attempt.until:
-                self.stop(attempt, "deadline")
-            elif attempt.sent_at is not None and clock - attempt.sent_at >= most_seconds:
-                self.stop(attempt, "timeout")
-            else:
-                attempt.on_slow()
-        if self.tries:
-            self.watch_tries()
 
     def send(
         self, attempt: Attempt, engine: AnyEngine, seconds: float, lane: DeviceSet | None = None

@@ -166,7 +166,7 @@ wavetrim.scheduler.engine.run.open_product = break_down
 
 
 def test_an_engine_that_does_not_hear_a_cancel_is_replaced(run_shared, monkeypatch):
-    monkeypatch.setattr("wavetrim.service.jobs.lanes.running.STOP_GRACE_SECONDS", 0.5)
+    monkeypatch.setattr("wavetrim.service.jobs.lanes.engine_queue.STOP_GRACE_SECONDS", 0.5)
 
     async def scenario(parts):
         a = parts.store_slow_operand()

@@ -5,9 +5,10 @@ import asyncio
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.service.engine.engine import Engine
-from wavetrim.service.jobs.lanes.attempt import Attempt, Load
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes
+from wavetrim.service.jobs.lanes.running import Load
 from wavetrim.service.jobs.plans import Plans
+from wavetrim.service.jobs.queue import Attempt
 from wavetrim.service.settings import Settings
 
 PLACE = Operand(1, 0, 900, 900, "float32")

@@ -34,7 +34,7 @@ def test_this_machine_computes_what_a_lost_node_has_left_in_the_same_try(tmp_pat
 @pytest.fixture(params=[True, False], ids=["its engine ends", "its engine goes on"])
 def cluster(request, tmp_path, monkeypatch):
     """Two nodes that hear no cancellation."""
-    monkeypatch.setattr("wavetrim.service.jobs.lanes.running.STOP_GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("wavetrim.service.jobs.lanes.engine_queue.STOP_GRACE_SECONDS", 0.1)
     return SilentCluster(tmp_path, nodes=2, hears_end=request.param)
 
 
