@@ -28,8 +28,7 @@ from wavetrim.service.storage.matrices.matrix import Matrix
 from wavetrim.service.storage.matrices.stored_bytes import StoredBytes
 from wavetrim.service.storage.matrices.use import find_users, remove_matrix, remove_unused
 from wavetrim.service.storage.memory.arena import Arena, ArenaFull
-from wavetrim.service.storage.memory.cache import MatrixCache
-from wavetrim.service.storage.memory.extent import Hold
+from wavetrim.service.storage.memory.extent import Hold, MatrixCache
 from wavetrim.service.threads import run_to_end
 
 _KNOWN: Final = 4096

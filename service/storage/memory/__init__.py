@@ -1,11 +1,10 @@
 """Memory for bodies and products, stored or not: the arena, and files where that has none.
 
 - `memory_limit` says how much memory may be taken. `slab` makes a piece of it. An `extent` is a
-  range of bytes in one, and counts who holds it. `arena` hands them out, makes slabs ahead of use,
-  gives idle ones back, evicts and refuses.
+  range of bytes in one, and counts who holds it, such as the cache of stored matrices. `arena`
+  hands them out, makes slabs ahead of use, gives idle ones back, evicts and refuses.
 - `request_memory` finds memory for what is not stored: in the arena, or in a `mapped_file`.
   `intake` lets memory grow with the bytes that have come, not with those that were announced.
-- `cache` has the stored matrices that lie in the arena.
 - `leases` are memory that callers on this host map themselves.
 
 The rules of the arena:
