@@ -20,8 +20,7 @@ from wavetrim.service.api.wire.content import format_digest
 from wavetrim.service.api.wire.sender import choose_media_type, send_chunks, send_views
 from wavetrim.service.errors import ConditionFailed, RangeNotSatisfiable
 from wavetrim.service.storage.errors import MatrixDamaged, MatrixNotFound
-from wavetrim.service.storage.matrices.file_checks import FileChecks
-from wavetrim.service.storage.matrices.matrix import Matrix
+from wavetrim.service.storage.matrices.matrix import FileChecks, Matrix
 from wavetrim.service.telemetry.metrics import Metrics
 from wavetrim.service.threads import run_to_end
 

@@ -23,8 +23,7 @@ from wavetrim.service.storage.disk.unsynced_files import UnsyncedFiles
 from wavetrim.service.storage.errors import MatrixNotFound
 from wavetrim.service.storage.folder.lost_files import sweep_folder
 from wavetrim.service.storage.matrices.drafts import Drafts
-from wavetrim.service.storage.matrices.file_checks import FileChecks
-from wavetrim.service.storage.matrices.matrix import Matrix
+from wavetrim.service.storage.matrices.matrix import FileChecks, Matrix
 from wavetrim.service.storage.matrices.stored_bytes import StoredBytes
 from wavetrim.service.storage.matrices.use import find_users, remove_matrix, remove_unused
 from wavetrim.service.storage.memory.arena import Arena, ArenaFull
