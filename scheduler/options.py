@@ -4,7 +4,7 @@ import operator
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, get_args
 
 from wavetrim.scheduler.errors import PlanError
@@ -58,10 +58,6 @@ class PlanOptions:
         """
         options = cls(**{name: document[name] for name in OPTION_NAMES if name in document})
         return NO_OPTIONS if options == NO_OPTIONS else options
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready copy; `read` is its inverse."""
-        return asdict(self)
 
 
 DEVICES_PATTERN: Final = re.compile(r"none|\d{1,4}(,\d{1,4})*")

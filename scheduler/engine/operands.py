@@ -2,7 +2,6 @@
 
 import os
 import stat
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -43,7 +42,7 @@ def open_operand(operand: Operand, slabs: MappedSlabs | None, *, writable: bool 
     """
     if operand.stack is not None:
         # In either order, the stack is one matrix of all rows.
-        whole = replace(operand, rows=operand.stack * operand.rows, stack=None)
+        whole = operand._replace(rows=operand.stack * operand.rows, stack=None)
         opened = open_operand(whole, slabs, writable=writable)
         order: Literal["F", "C"] = "F" if operand.fortran_order else "C"
         return opened.reshape(operand.shape, order=order, copy=False)

@@ -118,7 +118,7 @@ class Worker:
         device_set = sorted(plan.device_set)
         seconds = request.products * plan.predicted.total_seconds
         self._service.send(
-            {"type": "begun", "job": request.job, "lane": device_set, "seconds": seconds}
+            {"type": "begun", "job": request.job, "device_set": device_set, "seconds": seconds}
         )
         self._compute(request)
 

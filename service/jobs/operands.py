@@ -193,7 +193,7 @@ def make_product(
     """
     # Matrices have no address yet.
     first, second, *rest = (
-        one if isinstance(one, Operand) else replace(one.locate(), slab=0, offset_bytes=0)
+        one if isinstance(one, Operand) else one.locate()._replace(slab=0, offset_bytes=0)
         for one in operands
     )
     third = rest[0] if rest else None
@@ -218,8 +218,8 @@ def fold(request: RunRequest) -> RunRequest:
     a, b = _drop_single(request.a), _drop_single(request.b)
     c = None if request.c is None or request.beta == 0 else _drop_single(request.c)
     if count == 0:
-        nothing = replace(out, rows=0, stack=None)
-        a, b = replace(a, rows=0, columns=0, stack=None), replace(b, rows=0, stack=None)
+        nothing = out._replace(rows=0, stack=None)
+        a, b = a._replace(rows=0, columns=0, stack=None), b._replace(rows=0, stack=None)
         return replace(request, a=a, b=b, c=c and nothing, out=nothing)
     is_free = count == 1 or request.options.f == "auto"
     joined = [one for one in (a, c) if one is not None]
@@ -229,7 +229,7 @@ def fold(request: RunRequest) -> RunRequest:
 
 
 def _drop_single(operand: Operand) -> Operand:
-    return replace(operand, stack=None) if operand.stack == 1 else operand
+    return operand._replace(stack=None) if operand.stack == 1 else operand
 
 
 def _follow(operand: Operand, count: int) -> bool:
@@ -239,4 +239,4 @@ def _follow(operand: Operand, count: int) -> bool:
 
 def _join(operand: Operand) -> Operand:
     """A stack as one matrix of all its rows."""
-    return replace(operand, rows=(operand.stack or 1) * operand.rows, stack=None)
+    return operand._replace(rows=(operand.stack or 1) * operand.rows, stack=None)

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -75,7 +76,7 @@ def submit(
     """
     if storage not in ("disk", "memory"):
         raise typer.BadParameter(f"it is {storage!r}; it must be disk or memory")
-    asked = product.read(c).as_dict() | {
+    asked = asdict(product.read(c)) | {
         "alpha": product.alpha,
         "beta": product.beta,
         "verify": product.verify,

@@ -236,7 +236,7 @@ class RunningProducts:
     def _take(self, attempt: Attempt, engine: AnyEngine, message: Message) -> None:
         """An engine says something of a product."""
         if message["type"] == "begun" and engine is self.here:
-            attempt.lane = frozenset(message["lane"])
+            attempt.lane = frozenset(message["device_set"])
             self._load.foresee(attempt, message["seconds"])
             attempt.begun_at = read_clock()
             attempt.waited_seconds = time.perf_counter() - attempt.entered_at

@@ -174,7 +174,7 @@ def test_products_in_lanes_run_at_once_and_release_their_slab(lanes):
         message = lanes.receive()
         if message["type"] == "begun":
             assert "1" not in ends
-            begun[message["job"]] = message["lane"]
+            begun[message["job"]] = message["device_set"]
         else:
             assert message["type"] == "succeeded", message
             ends.append(message["job"])
