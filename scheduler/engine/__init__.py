@@ -2,10 +2,9 @@
 
 `python -m wavetrim.scheduler.engine` starts it.
 
-`messages` travel over the two sockets of a `conversation`; `arena` has the shared memory, in which
-`layout` says whether a matrix fits. `worker` decides which thread computes a request. `run` turns
-one into its `answer`: it finds the matrices (`operands`), plans the product, decides whether its B
-stays on the GPUs, and computes and checks it.
+`messages` travel over the two sockets of a `conversation`; `arena` has the shared memory. `worker`
+decides which thread computes a request. `run` turns one into its `answer`: it finds the matrices
+(`operands`), plans the product, decides whether its B stays on the GPUs, computes and checks it.
 
 The main thread reads requests from one socket and computes short products itself, without a GPU all
 of them. A longer one is computed by the thread of its first GPU, or of the CPU, so that devices can

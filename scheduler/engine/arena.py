@@ -19,12 +19,9 @@ from numpy.typing import NDArray
 
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.transfer.pinned import lock_region, unlock_region
-from wavetrim.native.element_types import find_dtype
-from wavetrim.scheduler.engine.layout import check_layout
-from wavetrim.scheduler.engine.messages import Operand, Send
+from wavetrim.scheduler.engine.messages import Send
 from wavetrim.scheduler.errors import SlabError
 from wavetrim.scheduler.execution.pages import collapse_range, cut_range, map_shared
-from wavetrim.scheduler.product import Matrix
 
 logger = logging.getLogger(__name__)
 
@@ -81,31 +78,16 @@ class MappedSlabs:
         if self._device_index is not None:
             slab.locking = self._locker.submit(self._lock, slab_id, slab)
 
-    def locate(self, operand: Operand, *, writable: bool = False) -> Matrix:
-        """The matrix of an operand, as a view of its slab's memory.
+    def find_memory(self, slab_id: int) -> NDArray[np.uint8]:
+        """The memory of a slab, which stays mapped as long as there are views of it.
 
         Raises:
-            SlabError: The slab is not mapped, or the matrix does not lie within it.
+            SlabError: The slab is not mapped.
         """
-        assert isinstance(operand.slab, int), "only some operands lie in slabs"
-        memory = self._find(operand.slab).memory
+        memory = self._find(slab_id).memory
         if memory is None:
-            raise SlabError("slab", operand.slab, "one that is not being removed")
-        elements, shape = find_dtype(operand.dtype), (operand.rows, operand.columns)
-        if elements.hasobject or not elements.itemsize:
-            raise SlabError("dtype", elements.str, "a type of numbers")
-        strides = check_layout(
-            memory.nbytes,
-            offset_bytes=operand.offset_bytes,
-            rows=operand.rows,
-            columns=operand.columns,
-            item_bytes=elements.itemsize,
-            strides_bytes=operand.strides_bytes,
-            fortran_order=operand.fortran_order,
-        )
-        matrix: Matrix = np.ndarray(shape, elements, memory, operand.offset_bytes, strides)
-        matrix.flags.writeable = writable
-        return matrix
+            raise SlabError("slab", slab_id, "one that is not being removed")
+        return memory
 
     def is_locked(self, slab_id: int) -> bool:
         """Whether a slab is page-locked.

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from wavetrim.scheduler.engine.layout import check_layout
 from wavetrim.scheduler.engine.messages import Operand
+from wavetrim.scheduler.engine.operands import view_memory
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.api.jobs.job_schemas import ProductTimings, VerificationView
 from wavetrim.service.api.schemas import DtypeName, Pair, describe_pair
 from wavetrim.service.errors import FieldProblem
@@ -120,25 +119,14 @@ def find_matrices(
 
 def _find_operand(name: str, matrix: LeasedMatrix, lease: Lease) -> tuple[Operand, NDArray[Any]]:
     """A matrix as the engine finds it, and as an array of this process."""
-    rows, columns = matrix.shape
+    operand = Operand(
+        lease.extent.slab, matrix.offset_bytes, *matrix.shape, matrix.dtype,
+        strides_bytes=matrix.strides_bytes,
+    )  # fmt: skip
     try:
-        strides = check_layout(
-            lease.slab.size_bytes,
-            offset_bytes=matrix.offset_bytes,
-            rows=rows,
-            columns=columns,
-            item_bytes=ITEM_BYTES[matrix.dtype],
-            strides_bytes=matrix.strides_bytes,
-        )
+        return operand, view_memory(operand, lease.extent.view)
     except FieldError as error:
         raise FieldProblem(f"{name}.{error.field}", error.value, error.limit) from error
-    elements: NDArray[Any] = np.ndarray(
-        matrix.shape, matrix.dtype, lease.extent.view, matrix.offset_bytes, strides
-    )
-    operand = Operand(
-        lease.extent.slab, matrix.offset_bytes, rows, columns, matrix.dtype, strides_bytes=strides
-    )
-    return operand, elements
 
 
 def _overlap(one: NDArray[Any], other: NDArray[Any]) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from wavetrim.kernels.transfer.pinned import is_pinned
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.messages import Operand
+from wavetrim.scheduler.engine.operands import open_operand
 from wavetrim.scheduler.errors import SlabError
 
 MIB = 2**20
@@ -70,21 +71,21 @@ def gpu_slabs(told):
 )
 def test_a_place_outside_the_slab_is_refused_with_field_value_and_limit(slabs, place, message):
     with pytest.raises(SlabError, match=message):
-        slabs.locate(Operand(*place))
+        open_operand(Operand(*place), slabs)
 
 
 def test_a_slab_is_not_removed_while_a_part_of_a_matrix_is_in_use(slabs):
-    part = slabs.locate(Operand(1, 0, 100, 100, "float32"))[50:, :3].T
+    part = open_operand(Operand(1, 0, 100, 100, "float32"), slabs)[50:, :3].T
     for _ in range(2):
         with pytest.raises(SlabError, match="slab is 1; it must be one in which no product"):
             slabs.remove(1)
-    assert slabs.locate(Operand(1, 0, 1, 1, "float32")).shape == (1, 1)
+    assert open_operand(Operand(1, 0, 1, 1, "float32"), slabs).shape == (1, 1)
     assert float(part.sum()) == 0
     del part
     slabs.remove(1)
     assert count_mappings() == 1
     with pytest.raises(SlabError, match="slab is 1"):
-        slabs.locate(Operand(1, 0, 1, 1, "float32"))
+        open_operand(Operand(1, 0, 1, 1, "float32"), slabs)
 
 
 @pytest.mark.gpu
@@ -93,8 +94,8 @@ def test_slabs_are_locked_in_their_order_and_matrices_in_them_are_pinned(gpu_sla
         add_slab(gpu_slabs, slab_id, 64 * MIB, filled=True)
     assert [told.get(timeout=60)["slab"] for _ in range(3)] == [3, 1, 2]
     assert all(gpu_slabs.is_locked(slab_id) for slab_id in (1, 2, 3))
-    assert is_pinned(gpu_slabs.locate(Operand(1, 0, 4096, 4096, "float32")))
-    assert is_pinned(gpu_slabs.locate(Operand(1, 63 * MIB, 512, 512, "float32")))
+    assert is_pinned(open_operand(Operand(1, 0, 4096, 4096, "float32"), gpu_slabs))
+    assert is_pinned(open_operand(Operand(1, 63 * MIB, 512, 512, "float32"), gpu_slabs))
 
 
 @pytest.mark.gpu
@@ -124,7 +125,7 @@ def test_products_are_right_while_slabs_are_locked_and_removed(gpu_slabs):
     import cupy
 
     add_slab(gpu_slabs, 1, 64 * MIB, filled=True)
-    operand = gpu_slabs.locate(Operand(1, 0, 1000, 1000, "float32"), writable=True)
+    operand = open_operand(Operand(1, 0, 1000, 1000, "float32"), gpu_slabs, writable=True)
     operand[...] = 1
 
     def churn():

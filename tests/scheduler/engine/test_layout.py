@@ -2,10 +2,12 @@
 
 from itertools import product
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavetrim.scheduler.engine.layout import check_layout, find_strides
+from wavetrim.scheduler.engine.messages import Operand
+from wavetrim.scheduler.engine.operands import view_memory
 from wavetrim.scheduler.errors import SlabError
 
 COUNTS = st.integers(0, 5)
@@ -20,10 +22,8 @@ def test_an_accepted_matrix_lies_in_the_memory_and_covers_no_byte_twice(
     size, offset, rows, columns, item, strides
 ):
     try:
-        down, across = check_layout(
-            size, offset_bytes=offset, rows=rows, columns=columns, item_bytes=item,
-            strides_bytes=strides,
-        )  # fmt: skip
+        place = Operand(1, offset, rows, columns, f"int{8 * item}", strides_bytes=strides)
+        down, across = view_memory(place, np.zeros(size, np.uint8)).strides
     except SlabError:
         return
     begins = [offset + i * down + j * across for i, j in product(range(rows), range(columns))]
@@ -41,14 +41,14 @@ def test_an_accepted_matrix_lies_in_the_memory_and_covers_no_byte_twice(
 def test_a_contiguous_matrix_is_accepted_wherever_it_fits(
     rows, columns, item, fortran_order, offset
 ):
-    strides = find_strides(rows, columns, item, fortran_order=fortran_order)
+    strides = (item, rows * item) if fortran_order else (columns * item, item)
     fits = offset % item == 0 and offset + rows * columns * item <= 100
     for given_strides in (strides, None):
         try:
-            check_layout(
-                100, offset_bytes=offset, rows=rows, columns=columns, item_bytes=item,
-                strides_bytes=given_strides, fortran_order=fortran_order,
-            )  # fmt: skip
+            place = Operand(
+                1, offset, rows, columns, f"int{8 * item}", fortran_order, given_strides
+            )
+            assert view_memory(place, np.zeros(100, np.uint8)).shape == (rows, columns)
         except SlabError:
             assert not fits
         else:
