@@ -1,7 +1,9 @@
 """The executor: owns the devices of a process, and runs plans on them."""
 
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +16,13 @@ from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.execution.gpus import Gpus
-from wavetrim.scheduler.execution.occupancy import Occupancy
-from wavetrim.scheduler.execution.prefault import make_pages
-from wavetrim.scheduler.execution.product import (
-    NOTHING,
-    PlannedProduct,
-    raise_translated,
-)
+from wavetrim.scheduler.execution.pages import make_pages
+from wavetrim.scheduler.execution.product import NOTHING, PlannedProduct, raise_translated
 from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks, RowsDone
 from wavetrim.scheduler.execution.run import Execution
 from wavetrim.scheduler.execution.timings import RunNotes, Timings, sum_up
 from wavetrim.scheduler.execution.watchdog import Watchdog
-from wavetrim.scheduler.planning.device_sets import CPU
+from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.product import Matrix
 
@@ -68,7 +65,7 @@ class Executor:
         )
         # Half of the threads, because the others copy.
         self._prefault = CallThreads(max(1, self.pool.threads // 2), "prefault")
-        self._occupancy = Occupancy([CPU, *range(len(self.devices))])
+        self._occupancy = _Occupancy([CPU, *range(len(self.devices))])
         self._notes = RunNotes()
         # By identity: comparing kernels takes longer than enqueueing one.
         self._prepared: Plan | None = None
@@ -212,3 +209,50 @@ def _report_all(plan: Plan, hooks: Hooks) -> None:
         hooks.progress(RowsDone(m, cpu=m) if plan.f else RowsDone(m, gpu=m))
     if hooks.final is not None:
         hooks.final([range(m)])
+
+
+class _Occupancy:
+    """Which devices are in use: each works at one product at a time. Thread-safe.
+
+    A product takes its devices in a fixed order, so that products never wait for each other in a
+    circle.
+    """
+
+    def __init__(self, devices: Iterable[int]) -> None:
+        self._locks = {device: threading.Lock() for device in devices}
+        self._changing = threading.Lock()
+        self._running = self._begun = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no device works."""
+        return not self._running
+
+    @contextmanager
+    def acquire(self, devices: DeviceSet) -> Iterator[Callable[[], bool]]:
+        """Acquire these devices for one product while the block runs; waits until they are free.
+
+        The block gets a function that tells whether no other product has run until now. Others take
+        bandwidth and cores, so a time measured beside them says little.
+        """
+        locks = [self._locks[device] for device in sorted(devices)]
+        for lock in locks:
+            lock.acquire()
+        with self._changing:
+            self._running += 1
+            self._begun += 1
+            began_alone, begun = self._running == 1, self._begun
+        try:
+            yield lambda: began_alone and self._begun == begun
+        finally:
+            with self._changing:
+                self._running -= 1
+            for lock in locks:
+                lock.release()
+
+    def free(self) -> None:
+        """Release all devices, also those that an interrupt left acquired; no product may run."""
+        self._running = 0
+        for lock in self._locks.values():
+            if lock.locked():
+                lock.release()

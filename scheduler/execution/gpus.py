@@ -16,12 +16,8 @@ from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.kernels.pipeline.team import Team, TeamPart
 from wavetrim.native.call_threads import CallThreads
-from wavetrim.scheduler.execution.prefault import LEAST_BYTES
-from wavetrim.scheduler.execution.product import (
-    NOTHING,
-    PlannedProduct,
-    raise_translated,
-)
+from wavetrim.scheduler.execution.pages import LEAST_BYTES
+from wavetrim.scheduler.execution.product import NOTHING, PlannedProduct, raise_translated
 from wavetrim.scheduler.execution.rows import NO_HOOKS, RowReports
 from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
 from wavetrim.scheduler.planning.plan import Plan

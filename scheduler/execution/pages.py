@@ -3,27 +3,45 @@
 A mapping begins at a multiple of 2 MiB, for huge pages, and ends with its last view. Python's
 `mmap` takes no address, and can be closed while views of it are in use.
 
-The first touch of a page is a fault, which delays the few threads that write a result. The system
-makes the pages of a whole range in one call, as huge pages of 2 MiB if it can (MADV_POPULATE_WRITE,
-from Linux 5.14 on).
+A new NumPy array has addresses but no memory. The first touch of each page is a fault, which delays
+the few threads that write a result: on an H200 with 16 cores a new result of 64 MB took twice as
+long as one that had been written before. So several threads make the pages while the operands are
+copied in. The system makes those of a whole range in one call, as huge pages of 2 MiB if it can
+(MADV_POPULATE_WRITE, from Linux 5.14 on).
 """
 
+import contextlib
 import ctypes
 import errno
 import itertools
 import mmap
 import os
 import weakref
+from collections.abc import Iterator
+from concurrent.futures import Future
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from wavetrim.native.call_threads import CallThreads
 
 _PIECE_BYTES: Final = 8 * 2**20
 """Memory whose pages are made in one call, which cannot be cancelled; chosen."""
 
 HUGE_PAGE_BYTES: Final = 2 * 2**20
 """Size of a huge page (x86-64, and ARM with pages of 4 KiB)."""
+
+PREPARED_BYTES: Final = 2**30
+"""Most bytes of a result whose pages are made beforehand. Chosen: larger products compute so long
+that faults delay them little."""
+
+LEAST_BYTES: Final = 2 * HUGE_PAGE_BYTES
+"""Smallest result whose pages are made beforehand: a huge page for each of two threads. For less,
+waking threads takes as long as the faults."""
+
+_LOOKS: Final = 16
+"""Pages that are examined to see whether a result is new; chosen."""
 
 _MAP_FIXED: Final = 0x10
 _FAILED: Final = ctypes.c_void_p(-1).value
@@ -81,7 +99,46 @@ def _check_mapping(address: int | None) -> int:
     return address
 
 
-def is_missing(address: int) -> bool:
+@contextlib.contextmanager
+def make_pages(c: Matrix, threads: CallThreads) -> Iterator[None]:
+    """Make the pages of a new C while the block runs, and none after the block.
+
+    Args:
+        c: Any matrix; nothing is done unless it is contiguous. Its elements keep their values.
+        threads: They make the pages.
+    """
+    pieces: list[Future[bool]] = []
+    if lacks_pages(c):
+        _advise(c.ctypes.data, c.ctypes.data + c.nbytes, _MADV_HUGEPAGE)  # which it may refuse
+        for begin, end in cut_range(c.ctypes.data, min(c.nbytes, PREPARED_BYTES)):
+            pieces.append(threads.submit(populate_range, begin, end))
+    try:
+        yield
+    finally:
+        for piece in pieces:
+            if not piece.cancel():
+                piece.result()
+
+
+def lacks_pages(c: Matrix) -> bool:
+    """Whether most pages of a matrix are missing, judged by a few of them.
+
+    Args:
+        c: Any matrix; False if it is small or not contiguous.
+    """
+    if c.nbytes < LEAST_BYTES or not (c.flags.c_contiguous or c.flags.f_contiguous):
+        return False
+    step = c.nbytes // _LOOKS
+    begin = c.ctypes.data + step // 2
+    there = 0
+    for look in range(_LOOKS):
+        there += not _is_missing(begin + look * step)
+        if there == _LOOKS // 2:  # usually so after half of the looks
+            return False
+    return True
+
+
+def _is_missing(address: int) -> bool:
     """Whether the page of an address is missing; False if the system does not tell."""
     start = address - address % mmap.PAGESIZE
     there = ctypes.c_ubyte(1)
@@ -129,11 +186,6 @@ def collapse_range(begin: int, end: int) -> bool:
         False if the system cannot do that: before Linux 6.1, or without huge pages.
     """
     return _advise(begin, end, _MADV_COLLAPSE) not in {errno.EINVAL, errno.ENOSYS}
-
-
-def ask_for_huge_pages(matrix: Matrix) -> None:
-    """Ask for huge pages; the system may refuse."""
-    _advise(matrix.ctypes.data, matrix.ctypes.data + matrix.nbytes, _MADV_HUGEPAGE)
 
 
 def _advise(begin: int, end: int, advice: int) -> int:

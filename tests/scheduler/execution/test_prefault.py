@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wavetrim.native.call_threads import CallThreads
-from wavetrim.scheduler.execution.prefault import lacks_pages, make_pages
+from wavetrim.scheduler.execution.pages import lacks_pages, make_pages
 
 ROWS, COLUMNS = 1031, 4099
 """About 17 MB of float32."""
