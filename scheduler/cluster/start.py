@@ -9,7 +9,6 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -41,27 +40,6 @@ machine ends, and not at all where Python is in a folder with spaces, so that th
 
 class NodeRefused(FieldError):
     """A machine cannot become a node as it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeStart:
-    """How a machine joins the cluster.
-
-    Attributes:
-        address: The head's address; None if this is the head.
-        port: The head's port, if this is the head.
-        host: The address under which others reach this machine.
-        threads: Processors that engines here may use; the head has no engine.
-        store_bytes: Size of Ray's store; None for 30% of the memory.
-        temp_dir: Folder of Ray's logs and sockets; None for Ray's own.
-    """
-
-    address: str | None
-    port: int
-    host: str
-    threads: int
-    store_bytes: int | None
-    temp_dir: Path | None = None
 
 
 def check_token(environment: Mapping[str, str]) -> None:
@@ -98,26 +76,42 @@ def find_store_bytes(wanted: int | None) -> int:
     return size
 
 
-def make_command(start: NodeStart) -> list[str]:
+def make_command(
+    *,
+    address: str | None,
+    port: int,
+    host: str,
+    threads: int,
+    store_bytes: int | None,
+    temp_dir: Path | None = None,
+) -> list[str]:
     """The command that runs the node until it is ended.
+
+    Args:
+        address: The head's address; None if this is the head.
+        port: The head's port, if this is the head.
+        host: The address under which others reach this machine.
+        threads: Processors that engines here may use; the head has no engine.
+        store_bytes: Size of Ray's store; None for 30% of the memory.
+        temp_dir: Folder of Ray's logs and sockets; None for Ray's own.
 
     Raises:
         NodeRefused: There is not enough shared memory.
     """
     command = [
         sys.executable, "-c", _RAY, "start", "--block", "--disable-usage-stats",
-        "--node-ip-address", start.host, "--include-log-monitor", "false",
-        "--object-store-memory", str(find_store_bytes(start.store_bytes)),
+        "--node-ip-address", host, "--include-log-monitor", "false",
+        "--object-store-memory", str(find_store_bytes(store_bytes)),
     ]  # fmt: skip
-    if start.temp_dir is not None:
-        command += ["--temp-dir", str(start.temp_dir)]
-    if start.address is None:
+    if temp_dir is not None:
+        command += ["--temp-dir", str(temp_dir)]
+    if address is None:
         return [
-            *command, "--head", "--port", str(start.port), "--num-cpus", "0",
+            *command, "--head", "--port", str(port), "--num-cpus", "0",
             "--include-dashboard", "false",
         ]  # fmt: skip
     return [
-        *command, "--address", start.address, "--num-cpus", str(start.threads),
+        *command, "--address", address, "--num-cpus", str(threads),
         "--resources", json.dumps({RESOURCE: 1}),
     ]  # fmt: skip
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from wavetrim.cpu.threads import count_default_threads
 from wavetrim.kernels.device import select_devices
 from wavetrim.scheduler.calibration.cpu import open_profiles
 from wavetrim.scheduler.engine.messages import STALLED_EXIT
@@ -48,7 +47,7 @@ def open_devices(options: EngineOptions) -> tuple[Executor, ProfileProvider]:
     executor = Executor(
         cache_dir=options.cache_dir,
         devices=select_devices(options.devices),
-        cpu_threads=options.cpu_threads or count_default_threads(),
+        cpu_threads=options.cpu_threads,
         gpu_memory_bytes=options.gpu_memory_bytes,
         watchdog=Watchdog(options.stall_seconds, _end_stalled),
     )

@@ -79,12 +79,7 @@ class Gpus:
         """The product of a plan that takes the straight path; None if another path is faster.
 
         Pageable operands take it on a crowded machine, too: threads that stage find no cores.
-
-        Args:
-            plan: The plan.
-            alpha: Factor of the product.
-            beta: Factor of the old C.
-            is_crowded: Whether other threads want the cores; None to ask now.
+        `is_crowded` says whether others want the cores; None to ask now.
         """
         if not plan.is_gpu_alone or plan.sms is not None:
             return None
@@ -103,12 +98,8 @@ class Gpus:
     ) -> StraightProduct | CommandProduct | None:
         """The product of a plan without the checks and notes that `Executor.run` makes.
 
-        None where it needs other GPUs or the CPU, or may need pages for C.
-
-        Args:
-            plan: The plan.
-            alpha: Factor of the product.
-            is_crowded: Whether other threads want the cores.
+        None where it needs other GPUs or the CPU, or may need pages for C. `is_crowded` is as for
+        `find_straight`.
         """
         straight = self.find_straight(plan, alpha, 0.0, is_crowded=is_crowded)
         if straight is not None or not plan.is_gpu_alone or plan.sms is not None:

@@ -50,11 +50,7 @@ class Timings(NamedTuple):
 
 
 def list_ratios(plan: Plan, timings: Timings) -> list[tuple[str, float, float]]:
-    """The predicted and the measured seconds of a run's parts.
-
-    Returns:
-        For each part the kind of run, its predicted seconds, uncorrected, and its measured seconds.
-    """
+    """The kind of each part of a run, its predicted seconds, uncorrected, and its measured ones."""
     gpu, cpu = plan.kinds
     predicted = plan.uncorrected
     if plan.f == plan.problem.m:

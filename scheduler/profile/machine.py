@@ -92,10 +92,6 @@ class KernelRate:
     gflops: Positive
     source: str
 
-    def is_of(self, spec: KernelSpec) -> bool:
-        """Whether this is the rate of `spec`."""
-        return self.kernel == spec.name and self.dtype == spec.dtype and self.tile == str(spec.tile)
-
 
 @dataclass(frozen=True, slots=True)
 class LinkModel:
@@ -223,4 +219,6 @@ class MachineProfile:
 
     def find_measured(self, spec: KernelSpec) -> KernelRate | None:
         """The measured rate of a kernel; None if it was not measured."""
-        return next((rate for rate in self.kernels if rate.is_of(spec)), None)
+        wanted = spec.name, spec.dtype, str(spec.tile)
+        rates = (one for one in self.kernels if (one.kernel, one.dtype, one.tile) == wanted)
+        return next(rates, None)

@@ -11,7 +11,6 @@ from tests.command import expect_refused, start_command
 from wavetrim.scheduler.cluster.start import (
     LEAST_STORE_BYTES,
     NodeRefused,
-    NodeStart,
     check_token,
     make_command,
     make_environment,
@@ -32,11 +31,12 @@ def test_there_is_no_node_without_a_token(tmp_path, monkeypatch):
 
 
 def test_the_head_has_no_engine_and_no_dashboard():
-    head = make_command(NodeStart(None, 6379, "10.0.0.1", 8, LEAST_STORE_BYTES))
+    asked = {"port": 6379, "host": "10.0.0.1", "threads": 8, "store_bytes": LEAST_STORE_BYTES}
+    head = make_command(address=None, **asked)
     assert head[head.index("--num-cpus") + 1] == "0"
     assert head[head.index("--include-dashboard") + 1] == "false"
     assert "--resources" not in head
-    node = make_command(NodeStart("10.0.0.1:6379", 6379, "10.0.0.2", 8, LEAST_STORE_BYTES))
+    node = make_command(address="10.0.0.1:6379", **asked)
     assert node[node.index("--num-cpus") + 1] == "8"
     assert node[node.index("--resources") + 1] == '{"wavetrim": 1}'
     found = make_environment({"A": "b"}, code=Path("/code"))

@@ -13,7 +13,6 @@ import typer
 
 import wavetrim
 from wavetrim.scheduler.cluster.start import (
-    NodeStart,
     check_token,
     make_command,
     make_environment,
@@ -70,8 +69,10 @@ def node(
         raise CommandFailed("Ray is not installed: pip install 'wavetrim[ray]'")
     check_token(os.environ)
     settings = load_settings(MachineSettings)
-    start = NodeStart(address, port, host, settings.count_threads(), store, temp_dir)
-    command = make_command(start)
+    command = make_command(
+        address=address, port=port, host=host, threads=settings.count_threads(),
+        store_bytes=store, temp_dir=temp_dir,
+    )  # fmt: skip
     environment = make_environment(os.environ, code=Path(wavetrim.__file__).parents[1])
     if address is not None:
         _check_admission(address, environment)
