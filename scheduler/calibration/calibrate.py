@@ -85,13 +85,7 @@ def calibrate_gpus(
 def calibrate(
     executor: Executor, *, cache_dir: Path, report: Report | None = None
 ) -> MachineProfile:
-    """Measure this machine with one GPU or none; nothing is stored.
-
-    Args:
-        executor: Its pool and its first GPU are measured, as they run in products.
-        cache_dir: Folder of compiled kernels.
-        report: Called with what is being measured.
-    """
+    """Measure the executor's pool and first GPU, as they run in products; nothing is stored."""
     stamp = datetime.now(UTC).isoformat(timespec="seconds")
     info = executor.devices[0] if executor.devices else None
     tell = report or (lambda _what, _share: None)

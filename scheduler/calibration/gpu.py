@@ -110,12 +110,7 @@ def measure_kernels(
 
 @dataclass(frozen=True, slots=True)
 class GpuBench:
-    """An executor whose first GPU is measured.
-
-    Attributes:
-        executor: Runs whole products, as users do.
-        memories: The memory of products, of each kind.
-    """
+    """An executor whose first GPU is measured, and the memory of its products, of each kind."""
 
     executor: Executor
     memories: dict[Memory, OperandMemory] = field(default_factory=dict)
@@ -134,13 +129,7 @@ class GpuBench:
 def measure_links(
     bench: GpuBench, profile: MachineProfile, source: str
 ) -> tuple[tuple[LinkModel, ...], CpuModel]:
-    """The links, and the CPU with its rate of copies.
-
-    Args:
-        bench: What is measured.
-        profile: Estimates, and what has been measured so far.
-        source: Where the figures come from.
-    """
+    """The links, and the CPU with its rate of copies; of the rest the profile has estimates."""
 
     def plan(side: int, memory: Memory, kernel: str = "auto") -> Plan:
         problem = GemmProblem(side, side, side, memory=memory)

@@ -60,11 +60,7 @@ class OperandMemory:
     """Memory of one kind for the matrices of a product, in place of the last ones.
 
     It is made once, because touching memory first takes long. A and B are random. C has memory of
-    its own, so that no result becomes an operand.
-
-    Args:
-        memory: The kind of host memory.
-        reserved_bytes: Least size of each of both pieces.
+    its own, so that no result becomes an operand. Both have at least `reserved_bytes`.
     """
 
     def __init__(self, memory: Memory = "pageable", reserved_bytes: int = 0) -> None:

@@ -30,14 +30,8 @@ def compute_checked(
 ) -> tuple[Timings, Verification]:
     """Compute a product, check it, and compute rows that are wrong again on the other device.
 
-    Args:
-        product: The product.
-        plan: How it is computed.
-        executor: Runs the plan.
-        choose_gpu_plan: Returns the plan of this number of rows for the GPU alone; None not to use
-            the GPU.
-        hooks: What is called meanwhile.
-        b_key: As for `Executor.run`. A resident B is dropped if the product is wrong.
+    `choose_gpu_plan` returns the plan of this number of rows for the GPU alone; None not to use it.
+    A resident B (`b_key`, as for `Executor.run`) is dropped if the product is wrong.
 
     Raises:
         VerificationFailed: The product is wrong, even when computed again.

@@ -73,10 +73,7 @@ _DEEPEST_SHORT: Final = 1 << 20
 class Checksums:
     """The checksums of a right product, from its factors alone, with new random weights.
 
-    Args:
-        product: The product, of floats or complex numbers; `c` is None if it is not read.
-        random: Draws the weights.
-        pool: Has the threads; None for the calling thread.
+    The product is of floats or complex numbers; its `c` is None if that is not read.
 
     Attributes:
         width: Columns of a block.

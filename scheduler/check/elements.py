@@ -49,12 +49,9 @@ _LANES: Final = (1, 8, 256)
 def compare_elements(
     product: EngineProduct, suspects: Suspects, width: int
 ) -> tuple[int, float, tuple[int, ...]]:
-    """Compute the elements of suspect blocks again, and compare them.
+    """Compute the elements of suspect blocks (rows x blocks) again, and compare them.
 
-    Args:
-        product: The product, of floats or complex numbers.
-        suspects: Whether a block is suspect, rows x blocks.
-        width: Columns of a block.
+    A block is `width` columns of a row. The product is of floats or complex numbers.
 
     Returns:
         The number of elements; the largest error, as a multiple of the allowed one, infinite if

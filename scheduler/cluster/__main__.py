@@ -33,12 +33,7 @@ _MOST_NODES: Final = 256
 
 
 class Head:
-    """Takes runs from the service and has each computed by its node.
-
-    Args:
-        service: The conversation with the service.
-        stall_seconds: Least time that a block may take before its node is given up.
-    """
+    """Takes runs from the service and has each computed by its node."""
 
     def __init__(self, service: Conversation, *, stall_seconds: float) -> None:
         self._service, self._stall_seconds = service, stall_seconds

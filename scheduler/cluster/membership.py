@@ -42,14 +42,9 @@ _COPIES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class NodeHandle:
-    """A node that is ready, as the service's side knows it.
+    """A node that is ready: its id of Ray's, its engine, and the operands that it keeps.
 
-    Attributes:
-        id: Ray's id of the node.
-        actor: Its engine.
-        network: The network to it.
-        store_bytes: Size of Ray's store there.
-        operands: Those that it keeps.
+    `store_bytes` is the size of Ray's store there.
     """
 
     id: str

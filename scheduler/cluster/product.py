@@ -45,13 +45,8 @@ class _Block(NamedTuple):
 class NodeProduct:
     """A product at one node.
 
-    Args:
-        request: The product.
-        product: Its matrices.
-        node: The node.
-        expected_seconds: Predicted seconds there.
-        stall_seconds: Least time that a block may take before the node is given up.
-        hooks: Told of rows that have come back, and asked whether the product is cancelled.
+    It should take `expected_seconds` there. The node is given up if a block takes `stall_seconds`,
+    or many times as long as it should. The hooks are told of rows that have come back.
     """
 
     def __init__(

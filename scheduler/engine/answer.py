@@ -32,12 +32,7 @@ def make_success(
 
 
 def merge_successes(events: Sequence[dict[str, Any]], *, seconds: float) -> dict[str, Any]:
-    """The success of a product by those of its blocks.
-
-    Args:
-        events: The messages of success, in the order of the rows.
-        seconds: Seconds of the whole product.
-    """
+    """The success of a product, which took `seconds`, by those of its blocks, in their order."""
     timings = add_figures([event["timings"] for event in events])
     return make_success(
         _merge_plans([event["plan"] for event in events]),

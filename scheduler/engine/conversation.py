@@ -70,14 +70,10 @@ class Conversation:
     Runs are numbered in the order in which they are sent. The numbers tell whether a cancelled run
     has ended, so that the cancellation is forgotten, or has not been read yet.
 
-    Args:
-        work: The socket for work.
-        control: The socket for pings and cancellations.
-        slabs: Where memory is mapped that the service shares.
-        describe: What a pong says besides.
+    `describe` tells what a pong says besides.
 
     Attributes:
-        slabs: The same.
+        slabs: Where memory is mapped that the service shares.
         stopping: Whether the service has sent `shutdown`.
     """
 

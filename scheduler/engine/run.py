@@ -47,12 +47,10 @@ Outcome: TypeAlias = tuple[Figures, Figures | None]
 class Runner:
     """Runs requests on an executor, whatever process it is in. Thread-safe.
 
-    Args:
-        executor: The devices.
-        find_profile: Returns their profile, or that of "cpu" alone.
+    `find_profile` returns the profile of the devices, or that of "cpu" alone.
 
     Attributes:
-        executor: The same.
+        executor: The devices.
         savings: What earlier products say of a B that stays on the GPUs.
     """
 
@@ -89,7 +87,7 @@ class Runner:
 
         Args:
             request: The product, its operands and its options.
-            slabs: Slabs of the arena; None if all operands are files.
+            slabs: None if all operands are files.
             hooks: What is called while it runs.
 
         Returns:

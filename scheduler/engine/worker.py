@@ -26,11 +26,7 @@ _CPU_ALONE: Final = frozenset({CPU})
 class Worker:
     """Computes the products that the service asks for.
 
-    Args:
-        service: The conversation with the service.
-        executor: Runs plans.
-        profiles: Profiles of this machine.
-        no_gpu_reason: Why there is no GPU; None if there is one.
+    `no_gpu_reason` says why there is no GPU; None if there is one.
     """
 
     def __init__(

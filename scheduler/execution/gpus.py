@@ -33,11 +33,7 @@ _LEAST_RATE: Final = 1e9
 class Gpus:
     """The GPUs of an executor, at the positions that plans name. Thread-safe.
 
-    Args:
-        devices: The GPUs; empty for none. One that comes twice has two pipelines.
-        cache_dir: Folder of compiled kernels.
-        memory_bytes: Limit of memory, of each GPU; None for all free memory.
-        watchdog: Watches the progress of products; None for no watchdog.
+    Its arguments are those of `Executor`.
 
     Attributes:
         pipelines: One for each GPU.

@@ -103,9 +103,7 @@ def _check_mapping(address: int | None) -> int:
 def make_pages(c: Matrix, threads: CallThreads) -> Iterator[None]:
     """Make the pages of a new C while the block runs, and none after the block.
 
-    Args:
-        c: Any matrix; nothing is done unless it is contiguous. Its elements keep their values.
-        threads: They make the pages.
+    Nothing is done unless C is contiguous. Its elements keep their values.
     """
     pieces: list[Future[bool]] = []
     if lacks_pages(c):
@@ -121,11 +119,7 @@ def make_pages(c: Matrix, threads: CallThreads) -> Iterator[None]:
 
 
 def lacks_pages(c: Matrix) -> bool:
-    """Whether most pages of a matrix are missing, judged by a few of them.
-
-    Args:
-        c: Any matrix; False if it is small or not contiguous.
-    """
+    """Whether most pages are missing, judged by a few; False if C is small or not contiguous."""
     if c.nbytes < LEAST_BYTES or not (c.flags.c_contiguous or c.flags.f_contiguous):
         return False
     step = c.nbytes // _LOOKS

@@ -76,12 +76,7 @@ NO_HOOKS: Final = Hooks()
 
 
 class RowReports:
-    """Joins what the parts of one product report, for the hooks. Thread-safe.
-
-    Args:
-        rows: Rows of C.
-        hooks: Those of the run.
-    """
+    """Joins what the parts of a product with so many rows report, for its hooks. Thread-safe."""
 
     def __init__(self, rows: int, hooks: Hooks) -> None:
         self._rows, self._hooks = rows, hooks
@@ -90,10 +85,7 @@ class RowReports:
         self._lock = threading.Lock()
 
     def add(self, side: Side, rows: float) -> None:
-        """Add newly finished rows.
-
-        What is reported is rounded: many fractions add up to a little more than all rows.
-        """
+        """Add newly finished rows, rounded: fractions add up to a little more than all rows."""
         if self._hooks.progress is None:
             return
         with self._lock:
@@ -125,11 +117,7 @@ class RowReports:
         return GpuHooks(count_rows, finish_rows if is_asked else None)
 
     def open_cpu(self, start: int) -> Callable[[Sequence[range]], None] | None:
-        """Callback of the CPU part for its final rows; None if nobody asks for them.
-
-        Args:
-            start: The row of C from which it counts.
-        """
+        """Callback of the CPU part, which counts from `start`, for its final rows; or None."""
         return None if self._hooks.final is None else partial(self._take_final, _CPU, start)
 
     def _take_final(self, part: int, start: int, rows: Sequence[range]) -> None:

@@ -27,13 +27,7 @@ CPU part must not be the slower one."""
 
 
 class Execution:
-    """One run of a product in parts, or on the CPU alone.
-
-    Args:
-        product: The product.
-        gpus: The GPUs.
-        pool: The CPU.
-    """
+    """One run of a product in parts, or on the CPU alone."""
 
     def __init__(self, product: PlannedProduct, gpus: Gpus, pool: CpuPool) -> None:
         plan = product.plan

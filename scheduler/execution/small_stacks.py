@@ -26,11 +26,7 @@ def compute_small_stack(
 ) -> Timings:
     """Compute a stack of products that a CPU computes in one thread each (`blocks.is_small`).
 
-    Args:
-        product: The products.
-        pool: Has the threads.
-        done: Called with the number of products that are done so far.
-        hooks: Asked whether they are cancelled.
+    `done` is called with the number of products that are done so far.
 
     Raises:
         ExecutionCancelled: The hooks ended it.

@@ -27,14 +27,9 @@ _Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 class ProfileProvider:
-    """Finds profiles, and caches each until its calibration changes. Thread-safe.
+    """Finds profiles by `find_profile`, and caches each until its calibration changes. Thread-safe.
 
-    Args:
-        directory: Folder of stored calibrations; None for none.
-        devices: The local GPUs.
-        cpu_threads: Threads of the CPU path.
-        measure_cpu: Measures the CPU quickly if the machine was not calibrated; None to estimate
-            it.
+    `measure_cpu` measures the CPU quickly if the machine was not calibrated; None to estimate it.
     """
 
     def __init__(
@@ -55,12 +50,9 @@ class ProfileProvider:
         self._list_files = cache(self._list_files_of)
 
     def find(self, device: str | None = None) -> MachineProfile:
-        """The profile of a device, the same object until a calibration changes it.
+        """The profile of a device as `find_profile` names it.
 
-        Args:
-            device: A local GPU ("cuda:0", its UUID or name), a preset, several of one preset
-                ("H200 x2"), or "cpu"; None for all of this machine's GPUs, or its CPU if it has
-                none.
+        It is the same object until a calibration changes it.
 
         Raises:
             PlanError: `device` is neither local nor a preset.
