@@ -57,8 +57,7 @@ class NodeHandle:
 class Membership:
     """Watches the nodes of a cluster, and keeps an engine on each.
 
-    Args:
-        tell: Receives a message for each node that is ready ("node") or gone ("node_gone").
+    `tell` receives a message for each node that is ready ("node") or gone ("node_gone").
     """
 
     def __init__(self, tell: Callable[[Mapping[str, Any]], None]) -> None:

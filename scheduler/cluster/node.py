@@ -120,14 +120,9 @@ class NodeEngine:
     def multiply(
         self, request: RunRequest, b: Matrix | str, a: Matrix, c: Matrix | None, *_parts_of_b: None
     ) -> tuple[Matrix | None, dict[str, Any]]:
-        """Compute one block of rows.
+        """Compute one block of rows, from those of A and C, and B or the name of a kept one.
 
-        Args:
-            request: The product.
-            b: B, or the name under which the node keeps it.
-            a: The block's rows of A, which Ray brings here before the call.
-            c: The block's rows of C; None if beta is 0.
-            _parts_of_b: The results of `keep`, so that Ray calls this after B has come.
+        The parts of B are the results of `keep`, so that Ray calls this after B has come.
 
         Returns:
             The rows of the product, and the message that the local engine would send.

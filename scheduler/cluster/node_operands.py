@@ -65,11 +65,9 @@ class NodeOperand:
 
 
 class NodeOperands:
-    """The operands that one node keeps. Thread-safe.
+    """The operands that one node keeps, of so many bytes; those in use may take more. Thread-safe.
 
-    Args:
-        capacity_bytes: Most bytes of all of them; those in use may take more.
-        forget: Makes the node drop one.
+    `forget` makes the node drop one.
     """
 
     def __init__(self, capacity_bytes: int, forget: Callable[[str], None]) -> None:

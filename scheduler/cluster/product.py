@@ -137,12 +137,7 @@ class NodeProduct:
         return len(self._blocks) == 1 and self._b.nbytes <= most_bytes
 
     def _run_blocks(self, b: Any, sent: Sequence[Any]) -> list[dict[str, Any]]:
-        """Compute blocks until one fails.
-
-        Args:
-            b: B, or the name under which the node keeps it.
-            sent: Objects of Ray's that are there once the node has B.
-        """
+        """Compute blocks until one fails, with B, or the name under which the node keeps it."""
         events: list[dict[str, Any]] = []
         left, under_way = deque(self._blocks), deque[_Block]()
         while left or under_way:

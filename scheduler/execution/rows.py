@@ -21,13 +21,9 @@ _CPU: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class RowsDone:
-    """Finished rows of C; a part of a row counts as a fraction.
+    """Finished rows of C by who computed them, and all its rows; a part of a row is a fraction.
 
-    Attributes:
-        all: Rows of C.
-        gpu: Rows that the GPU has finished.
-        cpu: Rows that the CPU has finished.
-        nodes: Rows that have come back from other hosts.
+    Those of nodes have come back from other hosts.
     """
 
     all: int

@@ -70,9 +70,6 @@ class Corrections:
 
     A kind of run is named by device, kind of memory and bottleneck (`Plan.kinds`).
 
-    Args:
-        clock: Monotonic seconds.
-
     Attributes:
         version: Grows whenever a deciding factor changes. Plans of an older version are chosen
             anew.
