@@ -25,8 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse_arguments(arguments)
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     prepare_process()
-    work, control = map(Channel, options.fds)
-    del options.fds
+    work, control = map(Channel, vars(options).pop("fds"))
     executor, profiles = open_devices(EngineOptions(**vars(options)))
     slabs = MappedSlabs(
         device_index=executor.devices[0].index if executor.devices else None, send=work.send

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,10 @@ class Executor:
         )
         # Half of the threads, because the others copy.
         self._prefault = CallThreads(max(1, self.pool.threads // 2), "prefault")
-        self._occupancy = _Occupancy([CPU, *range(len(self.devices))])
+        # A product takes its devices in their order, so that none waits for another in a circle.
+        self._locks = {device: threading.Lock() for device in (CPU, *range(len(self.devices)))}
+        self._counting = threading.Lock()
+        self._running = self._begun = 0
         self._notes = RunNotes()
         # By identity: comparing kernels takes longer than enqueueing one.
         self._prepared: Plan | None = None
@@ -144,7 +147,7 @@ class Executor:
         self.pool.multiply_alone(a, b, c, alpha, beta)
         seconds = time.perf_counter() - started
         timings = Timings(0.0, 0.0, 0.0, seconds, seconds, plan.f)
-        self._notes.note(plan, timings, alone=self._occupancy.is_empty)
+        self._notes.note(plan, timings, alone=not self._running)
         return timings
 
     def _run_straight(
@@ -152,7 +155,7 @@ class Executor:
     ) -> Timings | None:
         """Compute a product by the straight path; None, with nothing done, if it cannot."""
         (part,) = plan.gpu_parts
-        with self._occupancy.acquire(plan.device_set) as is_alone:
+        with self._acquire(plan.device_set) as is_alone:
             started = time.perf_counter()
             with self.gpus.watch(plan.uncorrected.total_seconds):
                 if not product.run(a, b, c):
@@ -165,7 +168,7 @@ class Executor:
     def _run(self, product: PlannedProduct) -> Timings:
         """Compute a product in its parts."""
         plan, c = product.plan, product.c
-        with self._occupancy.acquire(plan.device_set) as is_alone:
+        with self._acquire(plan.device_set) as is_alone:
             if plan is not self._prepared:
                 self._prepare(plan, c.dtype)
             started = time.perf_counter()
@@ -188,12 +191,37 @@ class Executor:
             self.gpus.load(plan)
         self._prepared = plan
 
+    @contextmanager
+    def _acquire(self, devices: DeviceSet) -> Iterator[Callable[[], bool]]:
+        """Acquire these devices for one product while the block runs; waits until they are free.
+
+        The block gets a function that tells whether no other product has run until now. Others take
+        bandwidth and cores, so a time measured beside them says little.
+        """
+        locks = [self._locks[device] for device in sorted(devices)]
+        for lock in locks:
+            lock.acquire()
+        with self._counting:
+            self._running += 1
+            self._begun += 1
+            began_alone, begun = self._running == 1, self._begun
+        try:
+            yield lambda: began_alone and self._begun == begun
+        finally:
+            with self._counting:
+                self._running -= 1
+            for lock in locks:
+                lock.release()
+
     def free_devices(self) -> None:
         """Release all devices after an interrupt, which may have left some acquired.
 
         No product may run meanwhile.
         """
-        self._occupancy.free()
+        self._running = 0
+        for lock in self._locks.values():
+            if lock.locked():
+                lock.release()
 
     def close(self) -> None:
         """End the threads, and free streams and memory."""
@@ -209,50 +237,3 @@ def _report_all(plan: Plan, hooks: Hooks) -> None:
         hooks.progress(RowsDone(m, cpu=m) if plan.f else RowsDone(m, gpu=m))
     if hooks.final is not None:
         hooks.final([range(m)])
-
-
-class _Occupancy:
-    """Which devices are in use: each works at one product at a time. Thread-safe.
-
-    A product takes its devices in a fixed order, so that products never wait for each other in a
-    circle.
-    """
-
-    def __init__(self, devices: Iterable[int]) -> None:
-        self._locks = {device: threading.Lock() for device in devices}
-        self._changing = threading.Lock()
-        self._running = self._begun = 0
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no device works."""
-        return not self._running
-
-    @contextmanager
-    def acquire(self, devices: DeviceSet) -> Iterator[Callable[[], bool]]:
-        """Acquire these devices for one product while the block runs; waits until they are free.
-
-        The block gets a function that tells whether no other product has run until now. Others take
-        bandwidth and cores, so a time measured beside them says little.
-        """
-        locks = [self._locks[device] for device in sorted(devices)]
-        for lock in locks:
-            lock.acquire()
-        with self._changing:
-            self._running += 1
-            self._begun += 1
-            began_alone, begun = self._running == 1, self._begun
-        try:
-            yield lambda: began_alone and self._begun == begun
-        finally:
-            with self._changing:
-                self._running -= 1
-            for lock in locks:
-                lock.release()
-
-    def free(self) -> None:
-        """Release all devices, also those that an interrupt left acquired; no product may run."""
-        self._running = 0
-        for lock in self._locks.values():
-            if lock.locked():
-                lock.release()

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 TIMES_EXPECTED: Final = 20.0
@@ -16,14 +17,12 @@ TIMES_EXPECTED: Final = 20.0
 without calibration may be far off, and another process may use the GPU, too."""
 
 
+@dataclass(slots=True, eq=False)
 class Watched:
     """One part of a product that a GPU computes, while it is watched."""
 
-    __slots__ = ("limit_seconds", "noted")
-
-    def __init__(self, limit_seconds: float) -> None:
-        self.limit_seconds = limit_seconds
-        self.noted = time.monotonic()
+    limit_seconds: float
+    noted: float = field(default_factory=time.monotonic)
 
     def note_progress(self) -> None:
         """Record progress."""
