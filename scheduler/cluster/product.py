@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import ray
@@ -34,12 +34,6 @@ SMALL_B_BYTES: Final = 1 << 20
 """A stored B up to this size is sent with each call rather than kept; chosen."""
 
 _POLL_SECONDS: Final = 0.05
-
-
-class _Block(NamedTuple):
-    rows: range
-    out: Any
-    event: Any
 
 
 class NodeProduct:
@@ -139,30 +133,31 @@ class NodeProduct:
     def _run_blocks(self, b: Any, sent: Sequence[Any]) -> list[dict[str, Any]]:
         """Compute blocks until one fails, with B, or the name under which the node keeps it."""
         events: list[dict[str, Any]] = []
-        left, under_way = deque(self._blocks), deque[_Block]()
+        left, under_way = deque(self._blocks), deque[tuple[range, Any, Any]]()
         while left or under_way:
             while left and len(under_way) < AHEAD:
                 under_way.append(self._send_block(left.popleft(), b, sent))
-            events.append(self._collect(under_way.popleft()))
+            events.append(self._collect(*under_way.popleft()))
             if events[-1]["type"] != "succeeded":
                 break
         return events
 
-    def _send_block(self, rows: range, b: Any, sent: Sequence[Any]) -> _Block:
+    def _send_block(self, rows: range, b: Any, sent: Sequence[Any]) -> tuple[range, Any, Any]:
+        """Send a block; returns its rows, and objects of Ray's for the result and the message."""
         a = np.ascontiguousarray(self._a[rows.start : rows.stop])
         c = None if self._c is None else np.ascontiguousarray(self._c[rows.start : rows.stop])
         call = self._node.actor.multiply.options(num_returns=2)
         out, event = call.remote(self._request, b, a, c, *sent)
-        return _Block(rows, out, event)
+        return rows, out, event
 
-    def _collect(self, block: _Block) -> dict[str, Any]:
+    def _collect(self, rows: range, out: Any, told: Any) -> dict[str, Any]:
         """Wait for a block, and copy its rows into the result."""
-        self._wait(block.event)
-        event: dict[str, Any] = ray.get(block.event)
+        self._wait(told)
+        event: dict[str, Any] = ray.get(told)
         if event["type"] == "succeeded":
-            self._wait(block.out)
-            np.copyto(self._out[block.rows.start : block.rows.stop], ray.get(block.out))
-            self._tell(block.rows.stop)
+            self._wait(out)
+            np.copyto(self._out[rows.start : rows.stop], ray.get(out))
+            self._tell(rows.stop)
         self._deadline = time.monotonic() + self._block_seconds
         return event
 

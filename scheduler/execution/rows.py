@@ -106,11 +106,9 @@ class RowReports:
                 watched.note_progress()
             self.add("gpu", share * rows)
 
-        def finish_rows(rows: range) -> None:
-            self._take_final(part, start, [rows])
-
-        is_asked = self._hooks.final is not None and share == 1
-        return GpuHooks(count_rows, finish_rows if is_asked else None)
+        if self._hooks.final is None or share != 1:
+            return GpuHooks(count_rows, None)
+        return GpuHooks(count_rows, lambda rows: self._take_final(part, start, [rows]))
 
     def open_cpu(self, start: int) -> Callable[[Sequence[range]], None] | None:
         """Callback of the CPU part, which counts from `start`, for its final rows; or None."""
