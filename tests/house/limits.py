@@ -11,7 +11,7 @@ ROOM_LINES = {
     "kernels": 10_823,
     "lab": 4_718,
     "page": 5_230,
-    "scheduler": 10_296,
+    "scheduler": 10_268,
     "service": 23_981,
     "tests": 34_297,
     "wavetrim": 245,
