@@ -21,10 +21,7 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120
 MEASURED_ARCHITECTURE = "sm_90a"
 """The architecture that kernels are tuned on; every kernel runs on it."""
 
-SHARED_SETTINGS = {
-    "devices": "none",
-    "cpu_threads": 1,
-}
+SHARED_SETTINGS = {"devices": "none", "cpu_threads": 1}
 """Settings of services that tests start, unless a test chooses others.
 
 They make a start fast: C is compiled before, into a folder that conftest.py adds.

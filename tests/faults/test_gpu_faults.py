@@ -73,9 +73,7 @@ def faults(tmp_path, monkeypatch):
 
 @pytest.fixture
 def service(faults, kernel_cache, start_server):
-    running = start_server(devices="0", cpu_threads=8, stall_seconds=3)
-    running.wait_ready()
-    return running
+    return start_server(devices="0", cpu_threads=8, stall_seconds=3)
 
 
 def check_jobs(service, count=JOBS, *, f=0):

@@ -9,12 +9,7 @@ import pytest
 from wavetrim.kernels.transfer.host_library import HOST_LIBRARY
 from wavetrim.native import library, tuned
 from wavetrim.native.errors import CompilationFailed
-from wavetrim.native.library import (
-    SHARED_HEADERS,
-    compile_library,
-    load_library,
-    name_library,
-)
+from wavetrim.native.library import SHARED_HEADERS, compile_library, load_library, name_library
 
 TUNED = Path(tuned.__file__).read_text(encoding="utf-8")
 ORIGIN = re.compile(r"(?P<unit>[^;]+); (chosen|(?P<machine>[^;]+); (?P<commit>[0-9a-f]{7}))")

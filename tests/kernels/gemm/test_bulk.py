@@ -13,10 +13,7 @@ from wavetrim.kernels.gemm.dispatch import multiply_on_device
 pytestmark = pytest.mark.gpu
 
 with_bulk = partial(
-    pytest.mark.parametrize,
-    "spec",
-    [spec for spec in SPECS if spec.name == "bulk"],
-    ids=name_spec,
+    pytest.mark.parametrize, "spec", [spec for spec in SPECS if spec.name == "bulk"], ids=name_spec
 )
 
 

@@ -8,12 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.kernels.transfer.driver import (
-    Driver,
-    Stream,
-    pack_commands,
-    run_commands,
-)
+from tests.kernels.transfer.driver import Driver, Stream, pack_commands, run_commands
 from wavetrim.kernels.gemm.operands import Layout
 from wavetrim.kernels.gemm.prepared import Command, CommandKind, pack_arguments
 from wavetrim.kernels.pipeline.command_buffer import NOT_STAGED, Timed

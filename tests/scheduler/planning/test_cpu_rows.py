@@ -4,11 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from wavetrim.scheduler.planning.cpu_rows import (
-    CALL_SECONDS,
-    CONTENTION,
-    find_cpu_seconds,
-)
+from wavetrim.scheduler.planning.cpu_rows import CALL_SECONDS, CONTENTION, find_cpu_seconds
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import CpuModel
 

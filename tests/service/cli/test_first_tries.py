@@ -125,8 +125,7 @@ def test_an_id_of_the_other_kind_is_named(folder: Path, shared_server: RunningSe
 
 
 @pytest.mark.parametrize(
-    ("command", "option"),
-    [(["calibrate"], "--profile-dir"), (["probe", "cpu-rows"], "--out")],
+    ("command", "option"), [(["calibrate"], "--profile-dir"), (["probe", "cpu-rows"], "--out")]
 )
 def test_a_folder_that_cannot_be_written_is_told_before_measuring(
     command: list[str], option: str, folder: Path

@@ -61,9 +61,13 @@ def post_job(client, a, b, key=None):
     return client.post("/v1/jobs", json={"a": a, "b": b}, headers=headers)
 
 
+def get_job(client, job_id, wait_seconds=0):
+    return client.get(f"/v1/jobs/{job_id}", params={"wait_seconds": wait_seconds}).json()
+
+
 def finish_job(client, posted):
     """A job as it has succeeded."""
     assert posted.is_success, posted.text
-    job = client.get(f"/v1/jobs/{posted.json()['id']}?wait_seconds=60").json()
+    job = get_job(client, posted.json()["id"], wait_seconds=60)
     assert job["state"] == "succeeded", job
     return job

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from tests.limit import allow
 from tests.matrices import make_matrix
 from tests.processes import wait_until
 from tests.server import decode_npy, make_server_fixture
-from tests.service.tenants.tenants import OWN_KEY, make_caller_fixture, upload
+from tests.service.tenants.tenants import OWN_KEY, get_job, make_caller_fixture, upload
 
 A, B = (make_matrix(20, 20, "float64", seed=seed) for seed in (1, 2))
 COLUMN, ROW = np.ones((400, 1)), np.ones((1, 400))
@@ -33,22 +32,15 @@ def stored(ada):
 def post(client, **request):
     answer = client.post("/v1/jobs", json=request)
     assert answer.status_code == 202, answer.text
-    return str(answer.json()["id"])
+    return answer.json()["id"]
 
 
 def result_of(job_id):
     return {"job": job_id}
 
 
-def get(client, job_id, wait_seconds=0):
-    job: dict[str, Any] = client.get(
-        f"/v1/jobs/{job_id}", params={"wait_seconds": wait_seconds}
-    ).json()
-    return job
-
-
 def expect_product(client, job_id, expected):
-    job = get(client, job_id, wait_seconds=60)
+    job = get_job(client, job_id, wait_seconds=60)
     assert (job["state"], job["error"]) == ("succeeded", None)
     found = decode_npy(client.get(f"/v1/jobs/{job_id}/result").content)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
@@ -56,7 +48,7 @@ def expect_product(client, job_id, expected):
 
 def expect_ended(client, job_id, state, *words):
     """A job has ended with another one, whose end is told."""
-    job = get(client, job_id, wait_seconds=60)
+    job = get_job(client, job_id, wait_seconds=60)
     assert (job["state"], job["result"], job["started_at"]) == (state, None, None)
     assert job["finished_at"] >= job["created_at"]
     assert (job["error"]["kind"], job["error"]["attempts"]) == ("operand", 0)
@@ -72,16 +64,16 @@ def test_a_chain_of_four_and_a_diamond_are_computed_in_turn(server, ada, stored)
         right = post(ada, a=b, b=result_of(first), storage="memory")
         both = post(ada, a=result_of(left), b=result_of(right), c=result_of(first), beta=1)
         last = post(ada, a=result_of(both), b=result_of(both))
-        states = [get(ada, one)["state"] for one in (left, right, both, last)]
+        states = [get_job(ada, one)["state"] for one in (left, right, both, last)]
         assert states == ["queued"] * 4
-        assert get(ada, both)["request"]["a"] == result_of(left)
+        assert get_job(ada, both)["request"]["a"] == result_of(left)
     product = A @ B
     expected = (product @ A) @ (B @ product) + product
     expect_product(ada, left, product @ A)
     expect_product(ada, right, B @ product)
     expect_product(ada, both, expected)
     expect_product(ada, last, expected @ expected)
-    times = [get(ada, one) for one in (first, left, both, last)]
+    times = [get_job(ada, one) for one in (first, left, both, last)]
     for before, after in pairwise(times):
         assert before["finished_at"] <= after["started_at"]
 
@@ -90,7 +82,7 @@ def test_the_result_of_a_job_that_has_succeeded_is_used(ada, stored):
     first = post(ada, a=stored["a"], b=stored["b"])
     expect_product(ada, first, A @ B)
     expect_product(ada, post(ada, a=result_of(first), b=result_of(first)), A @ B @ A @ B)
-    assert ada.delete(f"/v1/matrices/{get(ada, first)['result']}").status_code == 204
+    assert ada.delete(f"/v1/matrices/{get_job(ada, first)['result']}").status_code == 204
     refused = ada.post("/v1/jobs", json={"a": stored["a"], "b": result_of(first)})
     assert (refused.status_code, refused.json()["field"]) == (404, "b")
 
@@ -147,7 +139,7 @@ def test_what_needs_a_job_fails_with_it(server, ada, stored):
         free = post(ada, a=row, b=column, verify=True)
     expect_ended(ada, next_one, "failed", failing, "max_storage_bytes")
     expect_ended(ada, last, "failed", next_one, failing, "max_storage_bytes")
-    assert get(ada, failing, wait_seconds=60)["error"]["kind"] == "storage"
+    assert get_job(ada, failing, wait_seconds=60)["error"]["kind"] == "storage"
     expect_product(ada, free, [[400.0]])
     refused = ada.post("/v1/jobs", json={"a": result_of(failing), "b": column})
     assert (refused.status_code, refused.json()["field"]) == (409, "a")
@@ -166,7 +158,7 @@ def test_what_needs_a_job_is_cancelled_with_it(server, ada, stored):
         second = post(ada, a=result_of(first), b=a)
         third = post(ada, a=result_of(second), b=result_of(before))
         assert ada.delete(f"/v1/jobs/{first}").status_code == 200
-        assert get(ada, first)["error"] is None
+        assert get_job(ada, first)["error"] is None
     expect_ended(ada, second, "cancelled", f"needs the result of job {first}, which was cancelled")
     expect_ended(ada, third, "cancelled", first, "which was cancelled")
     expect_product(ada, before, A @ B)
@@ -176,12 +168,11 @@ def test_what_needs_a_job_is_cancelled_with_it(server, ada, stored):
 
 def test_what_needs_a_job_is_cancelled_with_it_while_that_runs(start_server):
     server = start_server()
-    server.wait_ready()
     slow = server.upload(make_matrix(2000, 2000, "int64", seed=1))
     first = post(server.client, a=slow, b=slow)
     second = post(server.client, a=result_of(first), b=slow)
     third = post(server.client, a=result_of(second), b=slow)
-    wait_until(lambda: get(server.client, first)["progress"] > 0, 60)
+    wait_until(lambda: get_job(server.client, first)["progress"] > 0, 60)
     assert server.client.delete(f"/v1/jobs/{first}").status_code == 202
     assert server.wait_job(first)["state"] == "cancelled"
     expect_ended(server.client, second, "cancelled", f"job {first}, which was cancelled")
@@ -196,7 +187,7 @@ def test_a_job_that_is_cancelled_leaves_those_that_it_needs(server, ada, stored)
         answer = ada.delete(f"/v1/jobs/{second}")
         assert (answer.status_code, answer.json()["error"]) == (200, None)
     expect_product(ada, first, A @ B)
-    assert get(ada, second)["state"] == "cancelled"
+    assert get_job(ada, second)["state"] == "cancelled"
 
 
 def test_a_job_that_waits_for_others_says_when_and_is_held_to_its_deadline(server, ada, stored):
@@ -206,11 +197,11 @@ def test_a_job_that_waits_for_others_says_when_and_is_held_to_its_deadline(serve
         held = post(ada, a=result_of(before), b=b)
         soon = (datetime.now(UTC) + timedelta(seconds=allow(2))).isoformat()
         due = post(ada, a=result_of(held), b=b, deadline=soon)
-        told = [get(ada, one)["expected"] for one in (before, held, due)]
+        told = [get_job(ada, one)["expected"] for one in (before, held, due)]
         assert [one["position"] for one in told[1:]] == [1, 2]
         assert told[2]["reason"].startswith("waits for the results of 2 jobs")
         assert told[0]["ends_at"] <= told[1]["ends_at"] < told[2]["ends_at"]
-        ended = get(ada, due, wait_seconds=60)
+        ended = get_job(ada, due, wait_seconds=60)
         assert (ended["state"], ended["error"]["kind"]) == ("failed", "deadline")
         assert ended["expected"] is None
     expect_product(ada, held, A @ B @ B)
@@ -219,7 +210,7 @@ def test_a_job_that_waits_for_others_says_when_and_is_held_to_its_deadline(serve
 def test_a_result_is_kept_while_a_job_waits_for_others_too(server, ada, stored):
     with server.engine_stopped():
         done = post(ada, a=stored["a"], b=stored["b"])  # so small that no engine is needed
-        result = get(ada, done, wait_seconds=60)["result"]
+        result = get_job(ada, done, wait_seconds=60)["result"]
         other = post(ada, a=stored["a"], b=stored["b"], verify=True)
         both = post(ada, a=result_of(done), b=result_of(other))
         refused = ada.delete(f"/v1/matrices/{result}")
@@ -233,7 +224,7 @@ def test_jobs_that_wait_for_others_count_in_the_queue(server, ada, bob):
     own = upload(bob, A)
     with server.engine_stopped():
         first = post(bob, a=own, b=own, verify=True, labels=["limit"])
-        wait_until(lambda: get(bob, first)["state"] == "running")
+        wait_until(lambda: get_job(bob, first)["state"] == "running")
         request = {"a": result_of(first), "b": own, "labels": ["limit"]}
         assert bob.post("/v1/jobs", json=[request] * 20).status_code == 202
         refused = bob.post("/v1/jobs", json=request)
@@ -250,7 +241,7 @@ def test_a_repeated_post_gets_its_job_though_the_one_it_needs_has_failed(ada, st
     request, headers = {"a": result_of(failing), "b": stored["column"]}, {"Idempotency-Key": "one"}
     first = ada.post("/v1/jobs", json=request, headers=headers)
     if first.status_code == 202:  # it was posted before the other one has failed
-        get(ada, failing, wait_seconds=60)
+        get_job(ada, failing, wait_seconds=60)
         again = ada.post("/v1/jobs", json=request, headers=headers)
         assert (again.status_code, again.json()["id"]) == (200, first.json()["id"])
     else:
@@ -271,7 +262,6 @@ def test_followers_hear_of_an_end_with_another_job(server, ada, stored):
 
 def test_a_chain_outlives_kills_of_the_service(start_server):
     server = start_server()
-    server.wait_ready()
     slow = make_matrix(700, 700, "int64", seed=1)
     a = server.upload(slow)
     first = post(server.client, a=a, b=a)
@@ -280,7 +270,7 @@ def test_a_chain_outlives_kills_of_the_service(start_server):
     last = post(server.client, a=result_of(left), b=result_of(right))
     ids = {first, left, right, last}
     for waited in (first, left, last):
-        wait_until(lambda: get(server.client, waited)["state"] != "queued", 60)  # noqa: B023
+        wait_until(lambda: get_job(server.client, waited)["state"] != "queued", 60)  # noqa: B023
         server.kill()
         server.restart()
     done = server.wait_job(last)

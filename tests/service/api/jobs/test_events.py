@@ -16,8 +16,6 @@ from tests.processes import wait_until
 from tests.server import open_http
 from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller, post_job, store
 
-Event = dict[str, str]
-
 VARYING = ("date", "x-request-id")
 """Headers that differ from answer to answer."""
 
@@ -30,7 +28,7 @@ def follow(client, path, **headers):
     """The events of a path as they come, the comments among them as events named ""."""
 
     def read(response):
-        event: Event = {}
+        event = {}
         for line in response.iter_lines():
             if not line:
                 yield {"event": "", **event}
@@ -49,10 +47,9 @@ def read_jobs(events):
     return (json.loads(event["data"]) for event in events if event["event"] == "job")
 
 
-def post_slow(server, client=None):
-    client = client or server.client
+def post_slow(server):
     matrix = server.upload(SLOW)
-    return str(client.post("/v1/jobs", json={"a": matrix, "b": matrix}).json()["id"])
+    return server.post_job(matrix, matrix)
 
 
 def test_a_job_is_followed_to_its_end(server):
@@ -75,7 +72,7 @@ def test_a_job_is_followed_to_its_end(server):
 
 def test_head_has_the_headers_of_a_stream_and_leaves_none_open(server):
     matrix = server.upload(np.ones((5, 5)))
-    posted = server.client.post("/v1/jobs", json={"a": matrix, "b": matrix}).json()["id"]
+    posted = server.post_job(matrix, matrix)
     for path in ("/v1/jobs/events", f"/v1/jobs/{posted}/events"):
         with server.client.stream("GET", path) as stream:
             told = {name: stream.headers[name] for name in stream.headers if name not in VARYING}
@@ -131,7 +128,7 @@ def test_callers_hear_of_their_own_jobs(start_server):
         posted = [post_job(one, *(store(one)["id"],) * 2).json()["id"] for one in (bob, ada)]
         hers = read_jobs(adas)
         assert {next(hers)["id"] for _ in range(2)} == {posted[1]}
-        theirs, seen = read_jobs(all_of_them), set[str]()
+        theirs, seen = read_jobs(all_of_them), set()
         while seen != set(posted):
             seen.add(next(theirs)["id"])
         for path in (f"/v1/jobs/{posted[0]}/events", "/v1/jobs/none/events"):
@@ -176,8 +173,7 @@ def test_streams_leave_connections_and_the_database_to_others(start_server):
         assert refused.status_code == 503
         assert refused.json()["limit"] == "at most 6"
         one = server.upload(np.ones((5, 5)))
-        posted = server.client.post("/v1/jobs", json={"a": one, "b": one}).json()
-        assert server.wait_job(posted["id"])["state"] == "succeeded"
+        server.run_job(one, one)
 
     def is_free():
         with server.client.stream("GET", path) as response:
@@ -188,7 +184,6 @@ def test_streams_leave_connections_and_the_database_to_others(start_server):
 
 def test_streams_end_when_the_service_stops(start_server):
     server = start_server()
-    server.wait_ready()
     with open_http(server.url) as reader, follow(reader, "/v1/jobs/events") as events:
         next(events)
         stopped = threading.Thread(target=server.stop)
@@ -202,10 +197,9 @@ def test_streams_end_when_the_service_stops(start_server):
 @pytest.mark.gpu
 def test_the_rows_of_both_sides_of_a_split_are_told(start_server):
     server = start_server(devices="0", cpu_threads=4)
-    server.wait_ready()
     matrix = server.upload(make_matrix(12000, 12000, "float64", seed=1))
-    posted = server.client.post("/v1/jobs", json={"a": matrix, "b": matrix, "f": 600}).json()
-    with follow(server.client, f"/v1/jobs/{posted['id']}/events") as events:
+    posted = server.post_job(matrix, matrix, f=600)
+    with follow(server.client, f"/v1/jobs/{posted}/events") as events:
         told = [job["rows_done"] for job in read_jobs(events) if job["rows_done"]]
     assert told, "the product was done before its progress was told"
     for side in ("gpu", "cpu"):

@@ -25,11 +25,11 @@ bob = make_caller_fixture("bob")
 def post(client, a, **options):
     answer = client.post("/v1/jobs", json={"a": a, "b": a, "storage": "memory", **options})
     assert answer.status_code == 202, answer.text
-    return dict(answer.json())
+    return answer.json()
 
 
 def get(client, job, **query):
-    return dict(client.get(f"/v1/jobs/{job['id']}", params=query).json())
+    return client.get(f"/v1/jobs/{job['id']}", params=query).json()
 
 
 def cancel(client, jobs):
@@ -70,8 +70,7 @@ def test_a_lone_job_is_next_and_says_so(ada):
 
 
 def test_a_new_service_says_that_its_intervals_are_wide(start_server):
-    running: RunningServer = start_server()
-    running.wait_ready()
+    running = start_server()
     expected = post(running.client, upload(running.client, SLOW))["expected"]
     assert expected["reason"].endswith(
         "; few jobs have ended since the service started, so the intervals are wide"
@@ -81,8 +80,7 @@ def test_a_new_service_says_that_its_intervals_are_wide(start_server):
 
 
 def test_a_lone_job_begins_as_late_as_those_before_it(start_server):
-    running: RunningServer = start_server()
-    running.wait_ready()
+    running = start_server()
     a, leads = upload(running.client, SLOW[:300, :300]), []
     for _ in range(9):
         job = post(running.client, a)
@@ -205,7 +203,7 @@ def post_with_deadline(client, a, size, **options):
         wanted = {"a": a, "b": a, "storage": "memory", "deadline": deadline, **options}
         answer = client.post("/v1/jobs", json=wanted)
         if answer.status_code == 202:
-            return dict(answer.json())
+            return answer.json()
     raise AssertionError(answer.text)
 
 

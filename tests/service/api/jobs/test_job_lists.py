@@ -32,10 +32,7 @@ def test_each_job_of_a_list_has_an_id_and_a_result(server, square):
     first, second = answer.json()
     assert first["id"] != second["id"]
     arrays = [server.download(f"/v1/matrices/{one}/data") for one in (square, other)]
-    for job, expected in (
-        (first, arrays[0] @ arrays[0]),
-        (second, 2 * arrays[0] @ arrays[1]),
-    ):
+    for job, expected in ((first, arrays[0] @ arrays[0]), (second, 2 * arrays[0] @ arrays[1])):
         assert server.wait_job(job["id"])["state"] == "succeeded"
         found = server.download(f"/v1/jobs/{job['id']}/result")
         np.testing.assert_allclose(found, expected, rtol=1e-4)

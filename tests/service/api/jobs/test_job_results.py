@@ -9,7 +9,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from tests.matrices import Array, make_matrix
+from tests.matrices import make_matrix
 from tests.processes import wait_until
 from tests.server import make_server_fixture
 from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES
@@ -25,17 +25,10 @@ def slow():
 
 @pytest.fixture(scope="module")
 def square(slow):
-    squared: Array = slow @ slow
-    return squared
+    return slow @ slow
 
 
 server = make_server_fixture(arena_bytes=512 * MIB, arena_poison=True)
-
-
-def post(server, a, **options):
-    response = server.client.post("/v1/jobs", json={"a": a, "b": a, **options})
-    assert response.status_code == 202, response.text
-    return str(response.json()["id"])
 
 
 def has_begun_to_write(server):
@@ -76,7 +69,7 @@ def find_file(server, job):
 
 def test_a_result_is_written_while_later_rows_are_computed(server, slow, square):
     a = server.upload(slow)
-    job_id = post(server, a, verify=True, beta=0.5, c=a)
+    job_id = server.post_job(a, a, verify=True, beta=0.5, c=a)
     wait_until(lambda: has_begun_to_write(server))
     running = server.client.get(f"/v1/jobs/{job_id}").json()
     assert running["state"] == "running"
@@ -90,7 +83,8 @@ def test_a_result_is_written_while_later_rows_are_computed(server, slow, square)
 
 
 def test_what_one_try_has_written_the_next_writes_anew(server, slow, square):
-    job_id = post(server, server.upload(slow))
+    a = server.upload(slow)
+    job_id = server.post_job(a, a)
     wait_until(lambda: has_begun_to_write(server))
     os.kill(server.find_engine(), signal.SIGKILL)
     job = server.wait_job(job_id)
@@ -104,7 +98,7 @@ def test_what_one_try_has_written_the_next_writes_anew(server, slow, square):
 def test_a_cancelled_job_leaves_nothing_of_what_it_has_written(server, slow):
     before = server.list_matrix_files()
     a = server.upload(slow)
-    job_id = post(server, a)
+    job_id = server.post_job(a, a)
     wait_until(lambda: has_begun_to_write(server))
     server.client.delete(f"/v1/jobs/{job_id}")
     assert server.wait_job(job_id)["state"] == "cancelled"
@@ -117,7 +111,7 @@ def test_a_job_makes_two_transactions(server, storage):
     counts = []
     for _ in range(5):
         before = count_commits(server)
-        job = server.wait_job(post(server, a, storage=storage))
+        job = server.wait_job(server.post_job(a, a, storage=storage))
         assert (job["state"], job["attempts"]) == ("succeeded", 1)
         assert job["created_at"] <= job["started_at"] <= job["finished_at"]
         counts.append(count_commits(server) - before)
@@ -128,7 +122,7 @@ def test_a_job_makes_two_transactions(server, storage):
 
 def test_a_look_at_a_job_waits_for_its_end_as_long_as_it_is_asked_to(server, slow):
     a = server.upload(make_matrix(1000, 1000, "int64", seed=1))
-    job_id = post(server, a)
+    job_id = server.post_job(a, a)
     look = server.client.get(f"/v1/jobs/{job_id}?wait_seconds=0.05").json()
     assert look["state"] in ("queued", "running")
     assert server.wait_job(job_id)["state"] == "succeeded"
@@ -139,10 +133,9 @@ def test_a_look_at_a_job_waits_for_its_end_as_long_as_it_is_asked_to(server, slo
 
 def test_a_caller_that_waits_for_a_queued_job_is_told_when_the_service_ends(start_server, slow):
     server = start_server(drain_seconds=20)
-    server.wait_ready()
     a = server.upload(make_matrix(1300, 1300, "int64", seed=1))
-    post(server, a)
-    queued = post(server, a)
+    server.post_job(a, a)
+    queued = server.post_job(a, a)
     threading.Timer(0.3, server.terminate).start()
     job = server.client.get(f"/v1/jobs/{queued}?wait_seconds=50").json()
     assert job["state"] == "queued"
@@ -150,10 +143,9 @@ def test_a_caller_that_waits_for_a_queued_job_is_told_when_the_service_ends(star
 
 def test_results_in_memory_that_find_no_room_there_are_kept_on_disk(start_server):
     server = start_server(arena_bytes=32 * MIB, arena_slab_bytes=16 * MIB, arena_poison=True)
-    server.wait_ready()
     a = make_matrix(1024, 1024, "float64", seed=1)  # 8 MiB, and a page: a slab has one of them
     name, factors = server.upload(a), range(1, 9)
-    ids = [post(server, name, storage="memory", alpha=factor) for factor in factors]
+    ids = [server.post_job(name, name, storage="memory", alpha=factor) for factor in factors]
     jobs = [server.wait_job(one) for one in ids]
     assert [(job["state"], job["attempts"]) for job in jobs] == [("succeeded", 1)] * 8, jobs
     paths = [f"/v1/matrices/{job['result']}" for job in jobs]
@@ -161,5 +153,5 @@ def test_results_in_memory_that_find_no_room_there_are_kept_on_disk(start_server
     assert 1 <= places.count("memory") <= 2, places
     for factor, path in zip(factors, paths, strict=True):
         assert np.allclose(server.download(f"{path}/data"), factor * (a @ a))
-    # They are operands as others are.
-    assert server.wait_job(post(server, jobs[-1]["result"], storage="memory"))["result"]
+    last = jobs[-1]["result"]  # they are operands as others are
+    server.run_job(last, last, storage="memory")

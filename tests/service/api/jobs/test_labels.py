@@ -1,12 +1,10 @@
 """Labels of jobs, by which they are found and cancelled, and a priority that is changed."""
 
-from typing import Any
-
 import pytest
 
 from tests.processes import wait_until
 from tests.server import make_server_fixture
-from tests.service.tenants.tenants import OWN_KEY, make_caller_fixture, store
+from tests.service.tenants.tenants import OWN_KEY, get_job, make_caller_fixture, store
 
 server = make_server_fixture(api_key=OWN_KEY)
 ada = make_caller_fixture("ada")
@@ -20,19 +18,18 @@ def post(client, *labels, size=2, **options):
     answer = client.post("/v1/jobs", json=request)
     assert answer.status_code == 202, answer.text
     assert answer.json()["labels"] == answer.json()["request"]["labels"] == list(labels)
-    return str(answer.json()["id"])
+    return answer.json()["id"]
 
 
 def list_ids(client, *labels, **query):
-    params: Any = [*(("label", one) for one in labels), *query.items()]
+    params = [*(("label", one) for one in labels), *query.items()]
     answer = client.get("/v1/jobs", params=params)
     assert answer.status_code == 200, answer.text
     return [job["id"] for job in answer.json()["jobs"]]
 
 
 def wait_end(client, job_id):
-    job: dict[str, Any] = client.get(f"/v1/jobs/{job_id}?wait_seconds=60").json()
-    return job
+    return get_job(client, job_id, wait_seconds=60)
 
 
 def test_jobs_are_found_by_all_of_their_labels(ada, bob):
@@ -53,7 +50,7 @@ def test_unfinished_jobs_are_cancelled_by_label(server, ada, bob):
     wait_end(ada, done)
     with server.engine_stopped():
         runs = post(ada, "sweep")
-        wait_until(lambda: wait_state(ada, runs) == "running")
+        wait_until(lambda: get_job(ada, runs)["state"] == "running")
         waits = [post(ada, "sweep", "second", a={"job": runs}) for _ in range(3)]
         needs = post(ada, a={"job": waits[0]})
         other, hers = post(bob, "sweep"), post(ada, "other")
@@ -68,10 +65,6 @@ def test_unfinished_jobs_are_cancelled_by_label(server, ada, bob):
     assert wait_end(ada, done)["state"] == wait_end(ada, hers)["state"] == "succeeded"
     assert wait_end(bob, other)["state"] == "succeeded"
     assert ada.delete("/v1/jobs", params={"label": "sweep"}).json() == {"cancelled": 0}
-
-
-def wait_state(client, job_id):
-    return str(client.get(f"/v1/jobs/{job_id}").json()["state"])
 
 
 def test_jobs_are_not_cancelled_without_a_label(ada):
@@ -97,7 +90,7 @@ def test_labels_that_cannot_be_kept_are_refused(ada, labels):
 def test_the_priority_of_a_queued_job_counts_at_once(server, ada):
     with server.engine_stopped():
         first = post(ada, size=600)
-        wait_until(lambda: wait_state(ada, first) == "running")
+        wait_until(lambda: get_job(ada, first)["state"] == "running")
         jobs = [post(ada, size=600) for _ in range(6)]
         changed = ada.patch(f"/v1/jobs/{jobs[-1]}", json={"priority": 1000})
         assert (changed.status_code, changed.json()["priority"]) == (200, 1000)

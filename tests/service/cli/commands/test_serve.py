@@ -16,12 +16,7 @@ import numpy as np
 import pytest
 
 from tests.certificates import make_certificate
-from tests.command import (
-    invoke_command,
-    make_environment,
-    run_command,
-    start_command,
-)
+from tests.command import invoke_command, make_environment, run_command, start_command
 from tests.processes import wait_until
 from tests.server import NPY, decode_npy, encode_npy, find_free_port, open_http
 from tests.service.api.wire.wire_server import make_head, read_answer
