@@ -1,4 +1,4 @@
-"""The plan: the CPU alone, the GPU alone, or a split where that pays."""
+"""The plan: the CPU alone, the GPU alone, or a split where that pays; and its seconds over F."""
 
 from dataclasses import replace
 
@@ -10,8 +10,9 @@ from tests.scheduler.profiles import H200, change_cpu, find_preset_profile, make
 from wavetrim.kernels.schedule.steps import cut_steps
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
-from wavetrim.scheduler.planning.choice import SPLIT_GAIN, choose_plan
+from wavetrim.scheduler.planning.choice import SPLIT_GAIN, choose_plan, choose_plan_on
 from wavetrim.scheduler.planning.device_sets import CPU
+from wavetrim.scheduler.planning.drawing import describe_curve, list_edges
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import build_preset_profile
@@ -140,3 +141,34 @@ def test_every_element_type_has_a_plan_on_every_preset(dtype):
         profile = build_preset_profile(gpu, "test", 16)
         plan = choose_plan(GemmProblem(3456, 4096, 4096, dtype), profile)
         assert plan.predicted.total_seconds > 0
+
+
+SPLIT = choose_plan(SQUARE, SMALL)
+TWO = find_preset_profile("H100 SXM x2")
+WIDE = choose_plan_on(GemmProblem(1000, 16384, 8192), TWO, PlanOptions("cublas"), (0, 1))
+
+
+@settings(max_examples=10, deadline=None)
+@given(m=SIZES, n=SIZES, k=SIZES, kernel=st.sampled_from(["auto", "simple"]))
+def test_the_curve_rises_in_f_with_both_ends_and_the_chosen_f(m, n, k, kernel):
+    plan = choose_plan(GemmProblem(m, n, k), H200, PlanOptions(kernel))
+    points = describe_curve(plan)
+    drawn = [point["f"] for point in points]
+    assert drawn == sorted(set(drawn))
+    assert {0, plan.f, m} <= set(drawn)
+    assert len(drawn) <= 512
+    for point in points:
+        assert point["total_seconds"] == max(point["gpu_seconds"], point["cpu_seconds"])
+    chosen = points[drawn.index(plan.f)]
+    assert chosen["total_seconds"] == plan.predicted.total_seconds
+
+
+@pytest.mark.parametrize("plan", [SPLIT, WIDE], ids=["split", "columns"])
+def test_the_curve_has_both_ends_of_each_wave(plan):
+    problem, m = plan.side.members[0].problem, plan.problem.m
+    drawn, edges = {point["f"] for point in describe_curve(plan)}, list_edges(plan, 0, m, most=99)
+    assert {*edges, *(edge - 1 for edge in edges if edge)} <= drawn
+    waves = problem.count_waves(m)
+    assert [problem.count_waves(m - edge) for edge in edges] == [*range(waves, -1, -1)]
+    if waves > 1:
+        assert problem.count_waves(m - edges[1] + 1) == waves

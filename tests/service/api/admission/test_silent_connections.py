@@ -1,11 +1,14 @@
-"""Connections that say nothing do not keep other callers out."""
+"""Connections that say nothing, and a want of descriptors, do not keep other callers out."""
 
 import contextlib
+import itertools
 import json
+import resource
 import socket
 import ssl
 import time
 from http.client import HTTPResponse
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -80,3 +83,23 @@ def ask_health(server, trusted=False):
         return httpx.get(f"{server.url}/healthz/live", verify=trusted).status_code
     except httpx.TransportError:
         return 0
+
+
+def test_without_descriptors_a_caller_waits_and_the_service_and_the_log_go_on(
+    start_server, tmp_path
+):
+    server = start_server(unix_socket=tmp_path / "socket")
+    logged, pid = len(server.read_log()), server.process.pid
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    used = {int(one.name) for one in Path(f"/proc/{pid}/fd").iterdir()}
+    free = next(number for number in itertools.count() if number not in used)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free, hard))
+    with server.connect("leases") as caller:
+        began = time.monotonic()
+        while time.monotonic() < began + 0.3:
+            assert server.client.get("/healthz/live").status_code == 200
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+        caller.send(b"no secret of a lease")
+        assert b"one of a lease" in caller.recv(1000)
+    told = [line for line in server.read_log()[logged:].splitlines() if "WARNING" in line]
+    assert len(told) == 1, told

@@ -1,4 +1,7 @@
-"""Whose turn it is, over HTTP: callers with keys of their own, and one that floods the service."""
+"""Whose turn it is, over HTTP: callers with keys of their own, and one that floods the service.
+
+Also by `priority` and `timeout` of the Open Inference Protocol.
+"""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +11,7 @@ import pytest
 
 from tests.limit import allow
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, encode_npy
+from tests.server import NPY, encode_npy
 from tests.service.tenants.tenants import OWN_KEY, manage_keys, open_caller, upload
 
 SLOW = np.ones((500, 500), np.int64)
@@ -17,9 +20,7 @@ SLOW = np.ones((500, 500), np.int64)
 
 @pytest.fixture
 def server(start_server):
-    running: RunningServer = start_server(api_key=OWN_KEY, max_queued_jobs=40)
-    running.wait_ready()
-    return running
+    return start_server(api_key=OWN_KEY, max_queued_jobs=40)
 
 
 @pytest.fixture
@@ -137,3 +138,52 @@ def test_metrics_tell_what_is_left_and_how_long_the_last_one_waits(server, calle
     for one in jobs:
         ada.delete(f"/v1/jobs/{one}")
     wait_until(lambda: look() == (0, 0))
+
+
+INFER = "/v2/models/matmul/infer"
+
+
+def ask(size, **parameters):
+    tensors = [
+        {"name": name, "datatype": "INT64", "shape": [size, size], "data": [1] * size**2}
+        for name in "AB"
+    ]
+    return {"inputs": tensors, "parameters": {"binary_data_output": True, **parameters}}
+
+
+def queue_squares(client, size, count):
+    """Post some jobs; returns their ids once the first one runs."""
+    a = upload(client, np.ones((size, size), np.int64))
+    wanted = [{"a": a, "b": a, "storage": "memory"}] * count
+    jobs = [one["id"] for one in client.post("/v1/jobs", json=wanted).json()]
+    wait_until(lambda: client.get(f"/v1/jobs/{jobs[0]}").json()["state"] != "queued")
+    return jobs
+
+
+def count_succeeded(client, jobs):
+    found = [client.get(f"/v1/jobs/{one}").json()["state"] for one in jobs]
+    for one in jobs:
+        client.delete(f"/v1/jobs/{one}")
+    return found.count("succeeded")
+
+
+def test_the_highest_priority_goes_before_older_products(shared_server):
+    client = shared_server.client
+    jobs = queue_squares(client, len(SLOW), 30)
+    # Read, while some jobs end; then it goes first.
+    assert client.post(INFER, json=ask(len(SLOW), priority=1), timeout=60).status_code == 200
+    urgent = count_succeeded(client, jobs)
+    assert urgent < 25, "it did not wait for all"
+
+
+def test_a_product_that_is_not_computed_within_its_timeout_fails(shared_server):
+    client = shared_server.client
+    jobs = queue_squares(client, 1500, 2)
+    began = time.monotonic()
+    waits = client.post(INFER, json=ask(len(SLOW), timeout=500_000), timeout=60)
+    seconds = time.monotonic() - began
+    count_succeeded(client, jobs)
+    assert waits.status_code == 504, waits.text
+    assert "within its timeout" in waits.json()["detail"]
+    assert seconds < allow(4), "its JSON is read, too"
+    assert client.post(INFER, json=ask(4, timeout=10**7)).status_code == 200

@@ -1,4 +1,4 @@
-"""The thread that writes matrices from memory to disk, on real file systems."""
+"""The thread that writes matrices from memory to disk, on real file systems, in final pieces."""
 
 import errno
 import mmap
@@ -6,12 +6,17 @@ import os
 import random
 import zlib
 from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wavetrim.service.storage.database.shared_commits import SharedCommits
 from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES, DiskWriter, FileWrite
+from wavetrim.service.storage.matrices.draft import find_pieces
+from wavetrim.service.storage.matrices.matrix import Matrix
 
 SECONDS = 30
 SIZE_BYTES = 3 * WRITE_BYTES + 5000
@@ -106,3 +111,17 @@ def test_a_file_is_stored_right_whatever_was_put_in_its_place_meanwhile(
         os.mkfifo(path)
     expect_written(file, path.with_suffix(".npy"), memory)
     assert foreign.read_bytes() == bytes(SIZE_BYTES)
+
+
+@given(rows=st.integers(1, 3000), row_bytes=st.integers(1, 20_000), data=st.data())
+def test_a_piece_is_written_when_all_of_its_rows_are_final(rows, row_bytes, data):
+    size = 4096 + rows * row_bytes
+    matrix = Matrix("m", rows, row_bytes, "int8", False, 4096, size, Path("m.npy"))
+    start = data.draw(st.integers(0, rows - 1))
+    stop = data.draw(st.integers(start + 1, rows))
+    for piece in find_pieces(matrix, range(start, stop)):
+        first = piece * WRITE_BYTES
+        last = min(first + WRITE_BYTES, size)
+        assert start == 0 or first >= 4096 + start * row_bytes
+        assert last <= 4096 + stop * row_bytes
+    assert list(find_pieces(matrix, range(rows))) == list(range(-(-size // WRITE_BYTES)))
