@@ -1,6 +1,10 @@
 """Products in host memory: their check, what is compared with what, a contest, a sweep of F."""
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,11 +13,13 @@ from benchmarks.common.freivalds import FreivaldsCheck
 from benchmarks.common.operands import draw_operands, pin_operands, poison
 from benchmarks.common.shapes import DTYPES
 from benchmarks.host.baselines import OURS, list_baselines
+from benchmarks.host.conditions import CannotMake, burn_cores, make_half_group
 from benchmarks.host.results import read_contests
 from benchmarks.host.rounds import Limit
 from benchmarks.host.sweep import Sweep
 from benchmarks.host.tables import render_regret, render_times
-from tests.processes import run_benchmark
+from tests.environment import ROOT
+from tests.processes import is_gone, run_benchmark, wait_until
 from wavetrim.kernels.device import list_devices
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.problem import MEMORIES
@@ -104,3 +110,45 @@ def test_products_in_tf32_do_not_pass():
         return (matrix.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
     assert FreivaldsCheck(operands).find_error(cut(operands.a) @ cut(operands.b)) > 1.0
+
+
+def read_cpu_seconds(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_busy_processes_compute_until_the_block_ends_in_whatever_way():
+    class Interrupted(BaseException):
+        pass
+
+    pids = []
+
+    def burn():
+        with burn_cores(2) as found:
+            pids.extend(found)
+            wait_until(lambda: all(read_cpu_seconds(pid) > 0.2 for pid in pids))
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        burn()
+    assert len(pids) == 2
+    assert all(map(is_gone, pids))
+
+
+@pytest.mark.needs("time-group")
+def test_half_is_half_the_cores_time_from_the_start_of_a_process():
+    program = (
+        "from pathlib import Path; from wavetrim.cpu.threads import read_cpu_quotas;"
+        "print(min(read_cpu_quotas(Path('/'))))"
+    )
+    try:
+        with make_half_group(2) as prefix:
+            found = subprocess.run(
+                [*prefix, sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=True
+            )
+            groups = list(Path("/sys/fs/cgroup").rglob(f"wavetrim-bench-{os.getpid()}"))
+    except CannotMake as error:
+        pytest.skip(str(error))
+    assert float(found.stdout) == 1
+    assert len(groups) == 1
+    assert not groups[0].exists()

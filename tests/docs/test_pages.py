@@ -2,10 +2,17 @@
 
 import re
 
-from benchmarks.common.plots import DOCS
-from benchmarks.common.tables import ROOT
+import pytest
+from PIL import Image
+
+from benchmarks.common.plots import DOCS, KEY
+from benchmarks.common.tables import README, ROOT
+from benchmarks.figures import PLOTS, SECTIONS, fill
 from benchmarks.settings import SETTING_GROUPS
+from docs.report_pages import KEPT, PAGE, RunError, fill_lessons, publish_runs
+from tests.lab.reports import read_banks
 from wavetrim.kernels.catalog import list_kernels
+from wavetrim.lab.reports.report import write_report
 from wavetrim.scheduler.check.verify import Verification
 from wavetrim.service.api.problems import NOT_READY, PROBLEMS
 from wavetrim.service.api.v2.request import MOST_JSON_ELEMENTS
@@ -59,3 +66,34 @@ def test_every_metric_that_the_page_names_exists():
 def test_every_setting_is_in_one_group_of_its_page():
     listed = [name for names in SETTING_GROUPS.values() for name in names]
     assert sorted(listed) == sorted(Settings.model_fields)
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_pages_show_the_figures_that_were_measured(name):
+    text = SECTIONS[name][0].read_text(encoding="utf-8")
+    assert fill(text, name) == text
+
+
+@pytest.mark.parametrize("plot_shown", PLOTS, ids=lambda x: x.__module__)
+def test_plots_show_the_figures_that_were_measured(plot_shown):
+    pages = [README, *(ROOT / "docs").rglob("*.md")]
+    shown = "".join(page.read_text(encoding="utf-8") for page in pages)
+    plot = plot_shown()
+    with Image.open(plot.file) as image:
+        assert image.info[KEY] == plot.digest
+    assert f"{plot.file.name})" in shown
+    assert plot.render().startswith(b"\x89PNG")
+
+
+def test_the_page_has_the_lessons_of_the_probes_that_are_kept():
+    page = PAGE.read_text(encoding="utf-8")
+    assert fill_lessons(page, KEPT) == page
+    empty = "<!-- probed -->\n<!-- /probed -->\n"
+    assert "No run is kept here yet." in fill_lessons(empty, KEPT / "none")
+
+
+def test_a_probe_with_wrong_results_is_not_published(tmp_path):
+    write_report(read_banks(right=False), tmp_path / "found")
+    with pytest.raises(RunError, match=r"banks.csv: a result was wrong"):
+        publish_runs(tmp_path / "found", tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()

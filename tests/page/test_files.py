@@ -1,4 +1,4 @@
-"""The files of the pages: their policies, their types, and that none is out of date."""
+"""The files of the pages: policies, types, that none is out of date, and how they look."""
 
 import re
 from hashlib import sha256
@@ -8,8 +8,10 @@ import pytest
 
 from docs.explorer_page import PAGE, SOURCE, render_page
 from docs.ladder_tables import LADDER, render_ladder
+from docs.pictures import JOBS, PICTURES, SETTINGS, fill_service, take_jobs
 from docs.recorded_answers import render_tables
-from tests.browsers import count, find_barriers, go, read, read_all, show_anew
+from tests.browsers import count, expect_picture, find_barriers, go, read, read_all, show_anew
+from tests.server import RunningServer
 from wavetrim.service.page.site import DOCS_POLICY, EXPLORER_POLICY
 
 VENDOR = (SOURCE / "vendor", Path(__file__).parent / "vendor")
@@ -118,3 +120,16 @@ def test_without_api_docs_the_page_has_no_link_to_them(page, start_server):
     assert count(page, "nav a") == 4
     assert page.run("document.querySelector('nav a[href=docs]')") is None
     assert server.client.get("/docs").status_code == 404
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_explorer_looks_as_in_the_documents(page, name):
+    picture = PICTURES[name]
+    expect_picture(picture.take(page), picture.path)
+
+
+def test_the_jobs_look_as_in_the_documents(page, tmp_path):
+    with RunningServer(tmp_path / "data", **SETTINGS, arena_slab_bytes=256 * 2**20) as server:
+        fill_service(server.url)
+        expect_picture(take_jobs(page, server.url), JOBS)
+    assert page.problems == []
