@@ -19,7 +19,6 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -36,9 +35,6 @@ from tests.processes import list_children, wait_until
 
 _SERVE = ("serve", "--log-level", "debug", "--port")
 NPY = {"Content-Type": "application/x-npy"}
-
-Start = Callable[..., "RunningServer"]
-"""The type of the fixture `start_server`, which starts a server with settings."""
 
 
 class RunningServer:

@@ -1,6 +1,5 @@
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ from wavetrim.service.version import find_version
 HEAVY = ("numpy", "fastapi", "sqlalchemy", "pydantic", "uvicorn", "cupy")
 
 
-def test_help_lists_commands_and_exit_codes(tmp_path: Path) -> None:
+def test_help_lists_commands_and_exit_codes(tmp_path):
     helped = invoke_command("--help", folder=tmp_path)
     assert helped.exit_code == 0
     for name in COMMANDS:
@@ -26,17 +25,17 @@ def test_help_lists_commands_and_exit_codes(tmp_path: Path) -> None:
         assert f"{code.value}  {code.meaning}" in helped.stdout
 
 
-def test_the_version_is_printed(tmp_path: Path) -> None:
+def test_the_version_is_printed(tmp_path):
     printed = invoke_command("--version", folder=tmp_path)
     assert (printed.exit_code, printed.stdout) == (0, f"wavetrim {find_version()}\n")
 
 
-def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
+def test_help_loads_nothing_heavy(tmp_path):
     code = f"import sys, wavetrim.service.cli.main; print([m for m in {HEAVY} if m in sys.modules])"
     assert run_python(code, folder=tmp_path).stdout == "[]\n"
 
 
-def test_plans_need_no_numpy(tmp_path: Path) -> None:
+def test_plans_need_no_numpy(tmp_path):
     code = "import sys; sys.modules['numpy'] = None; import wavetrim.__main__"
     device = ("--device", "A100 SXM 80")
     planned = run_python(code, "plan", 2048, 2048, 2048, *device, folder=tmp_path)
@@ -51,7 +50,7 @@ def test_plans_need_no_numpy(tmp_path: Path) -> None:
         *(["reproduce", "no-such"], ["reproduce", "mulmat", "many"]),
     ],
 )
-def test_wrong_usage_ends_with_2(arguments: list[str], tmp_path: Path) -> None:
+def test_wrong_usage_ends_with_2(arguments, tmp_path):
     assert invoke_command(*arguments, folder=tmp_path).exit_code == ExitCode.REFUSED
 
 
@@ -69,16 +68,14 @@ def test_wrong_usage_ends_with_2(arguments: list[str], tmp_path: Path) -> None:
         (["9999999", "9999999", "9"], "m, n, k is (9999999, 9999999, 9); it must be smaller: A, B"),
     ],
 )
-def test_a_plan_that_cannot_be_made_names_field_value_and_limit(
-    arguments: list[str], message: str, tmp_path: Path
-) -> None:
+def test_a_plan_that_cannot_be_made_names_field_value_and_limit(arguments, message, tmp_path):
     refused = invoke_command("plan", *arguments, folder=tmp_path)
     assert refused.exit_code == ExitCode.REFUSED
     assert refused.stderr.startswith(f"wavetrim: {message}")
     assert len(refused.stderr.splitlines()) == 1
 
 
-def test_a_plan_shows_where_each_number_comes_from(tmp_path: Path) -> None:
+def test_a_plan_shows_where_each_number_comes_from(tmp_path):
     shown = invoke_command(
         "plan", 4096, 4096, 4096, "--device", "T4", "--cpu-threads", 64,
         "--link-gbytes-per-second", 25, folder=tmp_path, COLUMNS="200",
@@ -92,7 +89,7 @@ def test_a_plan_shows_where_each_number_comes_from(tmp_path: Path) -> None:
     assert re.search(r"scaled to 64", rows["CPU"])
 
 
-def test_a_plan_shows_each_of_several_gpus(tmp_path: Path) -> None:
+def test_a_plan_shows_each_of_several_gpus(tmp_path):
     options = ["--device", "H100 SXM x2", "--memory", "pinned"]
     shown = invoke_command("plan", 16384, 16384, 16384, *options, folder=tmp_path)
     for gpu in (0, 1):
@@ -103,7 +100,7 @@ def test_a_plan_shows_each_of_several_gpus(tmp_path: Path) -> None:
     assert re.search(r"cuda:1 .* 256 rows", named.stdout)
 
 
-def test_a_plan_in_json_is_the_planners(tmp_path: Path) -> None:
+def test_a_plan_in_json_is_the_planners(tmp_path):
     options = ["--device", "L4", "--kernel", "shared", "--tile", "16", "--dtype", "float32"]
     printed = invoke_command(
         "plan", 3000, 2000, 1000, *options, "--json", folder=tmp_path, WAVETRIM_CPU_THREADS="8"
@@ -115,7 +112,7 @@ def test_a_plan_in_json_is_the_planners(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [60, 120])
-def test_a_plan_fits_its_terminal_and_ascii(columns: int, tmp_path: Path) -> None:
+def test_a_plan_fits_its_terminal_and_ascii(columns, tmp_path):
     arguments = ["plan", 2048, 2048, 2048, "--device", "T4", "--kernel", "simple", "--timeline"]
     ascii_terminal = {"COLUMNS": str(columns), "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     printed = run_command(*arguments, folder=tmp_path, **ascii_terminal)
@@ -129,7 +126,7 @@ def test_a_plan_fits_its_terminal_and_ascii(columns: int, tmp_path: Path) -> Non
     assert re.search(r"\n +\d+ +\d+ +.* chosen", printed.stdout)
 
 
-def test_each_wave_has_a_row_of_seconds_over_f_and_the_chosen_one_is_marked(tmp_path: Path) -> None:
+def test_each_wave_has_a_row_of_seconds_over_f_and_the_chosen_one_is_marked(tmp_path):
     options = ["--device", "T4", "--kernel", "cublas", "--f", 448, "--dtype", "float64"]
     two = {"WAVETRIM_CPU_THREADS": "2", "COLUMNS": "80"}
     shown = invoke_command("plan", 4096, 4096, 4096, *options, folder=tmp_path, **two).stdout
@@ -144,7 +141,7 @@ def test_each_wave_has_a_row_of_seconds_over_f_and_the_chosen_one_is_marked(tmp_
     assert gpu_seconds == sorted(gpu_seconds, reverse=True)
 
 
-def test_accuracy_multiprocessors_and_memory_are_shown(tmp_path: Path) -> None:
+def test_accuracy_multiprocessors_and_memory_are_shown(tmp_path):
     options = ["--device", "H200", "--accuracy", "float32", "--sms", 66, "--f", 0]
     printed = invoke_command(
         "plan", 4096, 4096, 4096, *options, "--memory", "pinned", folder=tmp_path
@@ -156,14 +153,14 @@ def test_accuracy_multiprocessors_and_memory_are_shown(tmp_path: Path) -> None:
     assert "pinned memory" in printed.stdout
 
 
-def test_a_plan_says_why_no_gpu_has_a_part(tmp_path: Path) -> None:
+def test_a_plan_says_why_no_gpu_has_a_part(tmp_path):
     options = ["--device", "H200", "--dtype", "float16", "--accuracy", "strict"]
     printed = invoke_command("plan", 100, 100, 100, *options, folder=tmp_path)
     assert "F = M: no kernel of accuracy strict multiplies float16 on H200" in printed.stdout
     assert "100 of 100" in printed.stdout
 
 
-def test_a_calibration_is_stored_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_calibration_is_stored_and_used(tmp_path, monkeypatch):
     # To be stored, figures need not be those of large products.
     shorter = {"cpu._SECONDS": 0.01, "cpu._UNCACHED_BYTES": 2**22, "cpu._UNCACHED": 0}
     for name, value in shorter.items():

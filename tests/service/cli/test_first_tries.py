@@ -3,7 +3,6 @@
 import json
 import os
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,19 +10,20 @@ import pytest
 from tests.client.scripted_server import answer, serve_script
 from tests.command import invoke_command, run_command, start_command
 from tests.processes import run_python
-from tests.server import RunningServer, Start
 from wavetrim.service.cli.exits import ExitCode
+
+NOBODY = "http://127.0.0.1:1"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """A folder with two matrices."""
     for name in "ab":
         np.save(tmp_path / f"{name}.npy", np.eye(600))
     return tmp_path
 
 
-def refuse(*arguments: object, folder: Path) -> str:
+def refuse(*arguments, folder):
     """The one line that a command says and ends with."""
     ended = invoke_command(*arguments, folder=folder)
     assert ended.exit_code == ExitCode.REFUSED, ended.stderr
@@ -32,7 +32,7 @@ def refuse(*arguments: object, folder: Path) -> str:
     return str(ended.stderr)
 
 
-def test_a_missing_key_is_told_with_what_gives_one(folder: Path, start_server: Start) -> None:
+def test_a_missing_key_is_told_with_what_gives_one(folder, start_server):
     server = start_server(api_key="sixteen-characters")
     said = refuse("status", "--url", server.url, folder=folder)
     assert "--api-key, WAVETRIM_API_KEY or WAVETRIM_API_KEY_FILE gives one" in said
@@ -45,9 +45,7 @@ def test_a_missing_key_is_told_with_what_gives_one(folder: Path, start_server: S
 
 @pytest.mark.parametrize("key", ["", "secret ", " secret", "secret\n", "secret\n\n"])
 @pytest.mark.parametrize("name", ["--api-key", "WAVETRIM_API_KEY_FILE"])
-def test_a_key_that_no_header_can_have_is_refused_and_not_shown(
-    name: str, key: str, tmp_path: Path
-) -> None:
+def test_a_key_that_no_header_can_have_is_refused_and_not_shown(name, key, tmp_path):
     (tmp_path / "key").write_text(f"{key}\n")
     asked = ("status", name, key) if name == "--api-key" else ("status",)
     variables = {} if name == "--api-key" else {name: "key"}
@@ -59,7 +57,7 @@ def test_a_key_that_no_header_can_have_is_refused_and_not_shown(
     assert "secret" not in refused.stderr
 
 
-def test_a_port_in_use_is_told_with_what_to_do(folder: Path, shared_server: RunningServer) -> None:
+def test_a_port_in_use_is_told_with_what_to_do(folder, shared_server):
     ended = run_command("serve", folder=folder, WAVETRIM_PORT=str(shared_server.port))
     assert ended.returncode == ExitCode.FAILED
     assert ended.stderr == (
@@ -68,45 +66,44 @@ def test_a_port_in_use_is_told_with_what_to_do(folder: Path, shared_server: Runn
     )
 
 
-def test_a_host_of_another_machine_is_told_with_what_to_do(folder: Path) -> None:
+def test_a_host_of_another_machine_is_told_with_what_to_do(folder):
     key = {"WAVETRIM_API_KEY": "sixteen-characters"}
     ended = run_command("serve", "--host", "192.0.2.1", folder=folder, **key)
     assert ended.returncode == ExitCode.FAILED
     assert "; --host or WAVETRIM_HOST takes an address of this machine, or 0.0" in ended.stderr
 
 
-def test_a_service_that_is_not_there_is_told_with_what_starts_it(folder: Path) -> None:
-    nobody = "http://127.0.0.1:1"
+def test_a_service_that_is_not_there_is_told_with_what_starts_it(folder):
     for command in (
         *(["status"], ["submit", "a.npy", "b.npy"], ["submit", "1234", "5678"], ["devices"]),
         *(["demo"], ["matrices"], ["rm", "1234"], ["cancel", "1234"], ["download", "1234"]),
         ["fetch", "1234", "-o", "c.npy"],
     ):
-        ended = invoke_command(*command, "--url", nobody, folder=folder)
+        ended = invoke_command(*command, "--url", NOBODY, folder=folder)
         assert ended.exit_code == ExitCode.UNREACHABLE
         assert ended.stderr.endswith(
-            f"the service at {nobody} does not answer: Connection refused; `wavetrim serve` starts "
+            f"the service at {NOBODY} does not answer: Connection refused; `wavetrim serve` starts "
             "one, --url or WAVETRIM_URL names another\n"
         )
     asked = invoke_command("health", folder=folder, WAVETRIM_PORT="1")
     assert asked.stderr.endswith("Connection refused; `wavetrim serve` starts it\n")
 
 
-def test_https_on_a_port_of_http_is_named(folder: Path, shared_server: RunningServer) -> None:
+def test_https_on_a_port_of_http_is_named(folder, shared_server):
     url = shared_server.url.replace("http:", "https:")
     ended = invoke_command("status", "--url", url, folder=folder)
     assert ended.exit_code == ExitCode.UNREACHABLE
     assert "it speaks no TLS; an address with http:// may be right" in ended.stderr
 
 
-def test_another_program_on_the_port_is_named(folder: Path) -> None:
+def test_another_program_on_the_port_is_named(folder):
     with serve_script([answer(b"<!DOCTYPE HTML>", 404)]) as url:
         told = invoke_command("status", "--url", url, folder=folder)
     assert told.exit_code == ExitCode.REFUSED
     assert told.stderr.endswith("the answer is a web page: of a proxy, or of another program\n")
 
 
-def test_an_id_of_the_other_kind_is_named(folder: Path, shared_server: RunningServer) -> None:
+def test_an_id_of_the_other_kind_is_named(folder, shared_server):
     at = ("--url", shared_server.url)
     matrix = invoke_command("upload", "a.npy", *at, folder=folder).stdout.strip()
     job = invoke_command("submit", matrix, "b.npy", "--wait", *at, folder=folder).stdout.strip()
@@ -128,16 +125,14 @@ def test_an_id_of_the_other_kind_is_named(folder: Path, shared_server: RunningSe
 @pytest.mark.parametrize(
     ("command", "option"), [(["calibrate"], "--profile-dir"), (["probe", "cpu-rows"], "--out")]
 )
-def test_a_folder_that_cannot_be_written_is_told_before_measuring(
-    command: list[str], option: str, folder: Path
-) -> None:
+def test_a_folder_that_cannot_be_written_is_told_before_measuring(command, option, folder):
     said = refuse(*command, option, "a.npy/below", folder=folder)
     assert said.startswith(f"wavetrim: {option} is '")
     assert "a.npy/below'; it must be a folder that can be written to (Not a directory)" in said
 
 
-def test_an_output_into_nowhere_is_told_before_anything_is_asked_for(folder: Path) -> None:
-    unreachable = ("--url", "http://127.0.0.1:1")
+def test_an_output_into_nowhere_is_told_before_anything_is_asked_for(folder):
+    unreachable = ("--url", NOBODY)
     for command in (
         ["multiply", "a.npy", "b.npy"],
         ["fetch", "0b8d3a6f", *unreachable],
@@ -147,9 +142,7 @@ def test_an_output_into_nowhere_is_told_before_anything_is_asked_for(folder: Pat
         assert "--output is 'nowhere/c.npy'; it must be in a folder that exists" in said
 
 
-def test_multiply_and_plan_leave_the_product_and_what_a_first_run_says_that_it_compiles(
-    folder: Path,
-) -> None:
+def test_multiply_and_plan_leave_the_product_and_what_a_first_run_says_that_it_compiles(folder):
     before = {*folder.iterdir()}
     home = {"HOME": str(folder / "home"), "XDG_CACHE_HOME": "", "WAVETRIM_KERNEL_CACHE_DIR": ""}
     multiply = ("multiply", "a.npy", "b.npy", "-o", "c.npy")
@@ -164,7 +157,7 @@ def test_multiply_and_plan_leave_the_product_and_what_a_first_run_says_that_it_c
 
 
 @pytest.mark.parametrize("command", [["calibrate"], ["probe", "cpu-rows"]])
-def test_ctrl_c_ends_what_measures_and_keeps_nothing(command: list[str], folder: Path) -> None:
+def test_ctrl_c_ends_what_measures_and_keeps_nothing(command, folder):
     option = "--out" if command[0] == "probe" else "--profile-dir"
     with start_command(*command, option, "out", folder=folder) as process:
         process.wait_until((folder / "out").exists)
@@ -173,7 +166,7 @@ def test_ctrl_c_ends_what_measures_and_keeps_nothing(command: list[str], folder:
     assert list((folder / "out").iterdir()) == []
 
 
-def test_ctrl_c_ends_a_command_that_is_still_being_imported(folder: Path) -> None:
+def test_ctrl_c_ends_a_command_that_is_still_being_imported(folder):
     code = """
 import importlib.abc, os, signal, sys
 class Interrupts(importlib.abc.MetaPathFinder):
@@ -186,9 +179,6 @@ main()
 """
     ended = run_python(code, folder=folder)
     assert (ended.returncode, ended.stderr) == (ExitCode.INTERRUPTED, "wavetrim: interrupted\n")
-
-
-NOBODY = "http://127.0.0.1:1"
 
 
 @pytest.fixture

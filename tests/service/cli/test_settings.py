@@ -15,9 +15,7 @@ from wavetrim.service.machine_settings import MOST_THREADS, REMOVED
 from wavetrim.service.settings import Settings
 
 
-def test_the_environment_sets_fields_and_sizes_take_units(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_environment_sets_fields_and_sizes_take_units(monkeypatch, tmp_path):
     monkeypatch.setenv("WAVETRIM_PORT", "9000")
     monkeypatch.setenv("WAVETRIM_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("WAVETRIM_MAX_MATRIX_BYTES", "4GiB")
@@ -37,7 +35,7 @@ def test_the_environment_sets_fields_and_sizes_take_units(
     assert relative.data_dir == tmp_path / "here"
 
 
-def test_the_api_key_is_in_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_api_key_is_in_no_message(monkeypatch):
     monkeypatch.setenv("WAVETRIM_API_KEY", "the-services-own-secret-key")
     assert "the-services-own-secret-key" not in repr(Settings())
     monkeypatch.setenv("WAVETRIM_PORT", "x")
@@ -47,7 +45,7 @@ def test_the_api_key_is_in_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("key", ["k" * 15, "k" * 15 + "\n", " " + "k" * 20, "k" * 20 + "\x7f"])
-def test_an_api_key_that_can_be_guessed_or_typed_wrong_is_refused(tmp_path: Path, key: str) -> None:
+def test_an_api_key_that_can_be_guessed_or_typed_wrong_is_refused(tmp_path, key):
     refused = invoke_command("serve", "--port", 0, folder=tmp_path, WAVETRIM_API_KEY=key)
     assert refused.exit_code == ExitCode.REFUSED
     for words in ("WAVETRIM_API_KEY", f"has {len(key)} characters", "at least 16"):
@@ -56,7 +54,7 @@ def test_an_api_key_that_can_be_guessed_or_typed_wrong_is_refused(tmp_path: Path
     assert Settings(api_key=SecretStr("schlüssel-0123456")).api_key is not None
 
 
-def test_an_api_key_is_read_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_api_key_is_read_from_a_file(monkeypatch, tmp_path):
     path = tmp_path / "key"
     path.write_text("the-services-own-secret-key\n")
     monkeypatch.setenv("WAVETRIM_API_KEY_FILE", str(path))
@@ -77,19 +75,19 @@ def test_an_api_key_is_read_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
-def test_loopback_needs_no_key(host: str) -> None:
+def test_loopback_needs_no_key(host):
     create_app(Settings(host=host))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", socket.gethostname()])
-def test_other_addresses_need_a_key(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_addresses_need_a_key(host, monkeypatch):
     with pytest.raises(SettingRefused, match=r"host is .*WAVETRIM_API_KEY"):
         create_app(Settings(host=host))
     monkeypatch.setenv("WAVETRIM_API_KEY", "the-services-own-secret-key")
     create_app(Settings(host=host))
 
 
-def test_a_refused_setting_is_told_with_its_value_and_its_limit(tmp_path: Path) -> None:
+def test_a_refused_setting_is_told_with_its_value_and_its_limit(tmp_path):
     given = {"CPU_THREADS": "many", "API_KEY": "short", "DEVICES": "first", "ARENA_BYTES": "1XB"}
     told = invoke_command(
         "serve", folder=tmp_path, **{f"WAVETRIM_{name}": value for name, value in given.items()}
@@ -104,9 +102,7 @@ def test_a_refused_setting_is_told_with_its_value_and_its_limit(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("variable", ["WAVETRIM_GRPC_PORT", "WAVETRIM_V2_SHARED_MEMORY"])
-def test_a_removed_setting_that_opened_a_door_refuses_the_start(
-    tmp_path: Path, variable: str
-) -> None:
+def test_a_removed_setting_that_opened_a_door_refuses_the_start(tmp_path, variable):
     refused = invoke_command("serve", "--port", 0, folder=tmp_path, **{variable: "8001"})
     assert refused.exit_code == ExitCode.REFUSED
     assert f"{variable} is '8001'; it must be left out" in refused.stderr
@@ -115,7 +111,7 @@ def test_a_removed_setting_that_opened_a_door_refuses_the_start(
     assert planned.exit_code == ExitCode.DONE
 
 
-def test_settings_agree_with_each_other() -> None:
+def test_settings_agree_with_each_other():
     for name, field in Settings.model_fields.items():
         assert field.description, name
         assert field.description.endswith("."), name
@@ -131,9 +127,7 @@ def test_settings_agree_with_each_other() -> None:
         (("serve", "--data-dir", ""), "'--data-dir': it is ''; it must be a path"),
     ],
 )
-def test_a_refused_option_is_told_with_its_value(
-    arguments: tuple[str], message: str, tmp_path: Path
-) -> None:
+def test_a_refused_option_is_told_with_its_value(arguments, message, tmp_path):
     told = invoke_command(*arguments, folder=tmp_path)
     assert told.exit_code == ExitCode.REFUSED
     assert message in " ".join(told.stderr.replace("│", " ").split())

@@ -9,6 +9,7 @@ import pytest
 from tests.limit import allow
 from tests.matrices import make_matrix
 from tests.processes import wait_until
+from tests.refusals import expect_refusal
 from tests.server import decode_npy, make_server_fixture
 from tests.service.tenants.tenants import OWN_KEY, get_job, make_caller_fixture, upload
 
@@ -97,10 +98,8 @@ def test_a_post_is_checked_by_the_shape_and_type_that_the_result_will_have(serve
             ({"a": stored["a"], "b": result_of(tall), "f": 21}, "f", "21"),
         ]
         for request, field, value in cases:
-            refused = ada.post("/v1/jobs", json=request)
-            assert refused.status_code == 422, refused.text
-            assert refused.json()["field"] == field
-            assert value in refused.json()["detail"]
+            refused = expect_refusal(ada.post("/v1/jobs", json=request), 422, field)
+            assert value in refused["detail"]
         ada.delete(f"/v1/jobs/{tall}")
 
 
@@ -109,10 +108,8 @@ def test_a_post_is_checked_by_the_shape_and_type_that_the_result_will_have(serve
 )
 def test_an_operand_that_is_neither_matrix_nor_job_is_refused(ada, stored, operand):
     refused = ada.post("/v1/jobs", json={"a": stored["a"], "b": operand})
-    problem = refused.json()
-    assert (refused.status_code, problem["field"]) == (422, "b")
-    assert problem["limit"] == 'the id of a matrix, or {"job": the id of a job}'
-    assert len(problem["errors"]) == 1
+    limit = 'the id of a matrix, or {"job": the id of a job}'
+    assert len(expect_refusal(refused, 422, "b", limit=limit)["errors"]) == 1
 
 
 def test_the_job_of_another_caller_is_not_found(server, ada, bob, stored):
@@ -123,8 +120,8 @@ def test_the_job_of_another_caller_is_not_found(server, ada, bob, stored):
             bob.post("/v1/jobs", json={"a": result_of(one), "b": own}) for one in (hers, "0" * 32)
         ]
         for answer, named in zip(answers, (hers, "0" * 32), strict=True):
-            assert (answer.status_code, answer.json()["field"]) == (404, "a")
-            assert answer.json()["detail"] == f"a names job {named!r}, which does not exist"
+            told = expect_refusal(answer, 404, "a")["detail"]
+            assert told == f"a names job {named!r}, which does not exist"
         assert bob.patch(f"/v1/jobs/{hers}", json={"priority": 1}).status_code == 404
         ada.delete(f"/v1/jobs/{hers}")
 
@@ -142,12 +139,10 @@ def test_what_needs_a_job_fails_with_it(server, ada, stored):
     assert get_job(ada, failing, wait_seconds=60)["error"]["kind"] == "storage"
     expect_product(ada, free, [[400.0]])
     refused = ada.post("/v1/jobs", json={"a": result_of(failing), "b": column})
-    assert (refused.status_code, refused.json()["field"]) == (409, "a")
-    assert (refused.json()["value"], refused.json()["limit"]) == (
-        failing, "a job that waits, runs or has succeeded",
-    )  # fmt: skip
-    assert "failed: " in refused.json()["detail"]
-    assert "max_storage_bytes" in refused.json()["detail"]
+    limit = "a job that waits, runs or has succeeded"
+    told = expect_refusal(refused, 409, "a", value=failing, limit=limit)["detail"]
+    assert "failed: " in told
+    assert "max_storage_bytes" in told
 
 
 def test_what_needs_a_job_is_cancelled_with_it(server, ada, stored):
@@ -213,9 +208,7 @@ def test_a_result_is_kept_while_a_job_waits_for_others_too(server, ada, stored):
         result = get_job(ada, done, wait_seconds=60)["result"]
         other = post(ada, a=stored["a"], b=stored["b"], verify=True)
         both = post(ada, a=result_of(done), b=result_of(other))
-        refused = ada.delete(f"/v1/matrices/{result}")
-        assert refused.status_code == 409
-        assert both in refused.json()["detail"]
+        assert both in expect_refusal(ada.delete(f"/v1/matrices/{result}"), 409)["detail"]
     expect_product(ada, both, A @ B @ A @ B)
     assert ada.delete(f"/v1/matrices/{result}").status_code == 204
 

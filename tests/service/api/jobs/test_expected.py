@@ -8,6 +8,7 @@ import pytest
 
 from tests.limit import allow
 from tests.processes import wait_until
+from tests.refusals import expect_refusal
 from tests.server import RunningServer, make_server_fixture
 from tests.service.tenants.tenants import OWN_KEY, make_caller_fixture, upload
 
@@ -145,9 +146,7 @@ def test_a_plan_says_when_the_product_would_end_as_a_job(ada):
     jobs = [begin(ada, slow), *(post(ada, slow) for _ in range(5))]
     behind = ada.get(f"{query}&queued=true").json()["expected"]
     assert behind["position"] >= 3
-    refused = ada.get(f"{query}&queued=true&device=H200")
-    assert refused.status_code == 422
-    assert refused.json()["field"] == "queued"
+    expect_refusal(ada.get(f"{query}&queued=true&device=H200"), 422, "queued")
     cancel(ada, jobs)
 
 
@@ -170,10 +169,7 @@ def test_a_deadline_that_cannot_be_met_is_refused(ada):
     jobs = [begin(ada, slow), *(post(ada, slow) for _ in range(9))]
     deadline = later(0.02)
     answer = ada.post("/v1/jobs", json={"a": slow, "b": slow, "deadline": deadline})
-    assert answer.status_code == 422, answer.text
-    problem = answer.json()
-    assert (problem["field"], problem["value"]) == ("deadline", deadline)
-    assert "the job should end at " in problem["limit"]
+    problem = expect_refusal(answer, 422, "deadline", value=deadline, limit="should end at ")
     assert "with 90% between " in problem["limit"]
     accepted = post(ada, slow, deadline=later(600))
     cancel(ada, [*jobs, accepted])
@@ -182,8 +178,7 @@ def test_a_deadline_that_cannot_be_met_is_refused(ada):
 @pytest.mark.parametrize("deadline", ["soon", "2026-03-01T12:00:00", 12, "2026-03-01"])
 def test_a_deadline_is_a_time_with_its_zone(ada, deadline):
     answer = ada.post("/v1/jobs", json={"a": "a", "b": "b", "deadline": deadline})
-    assert answer.status_code == 422
-    assert answer.json()["field"] == "deadline"
+    expect_refusal(answer, 422, "deadline")
 
 
 def expect_end(job, kind, at):
@@ -244,10 +239,8 @@ def test_a_job_may_run_for_its_timeout_only(ada):
 def test_a_timeout_is_at_most_the_services(ada):
     a = upload(ada, np.ones((9, 9)))
     answer = ada.post("/v1/jobs", json={"a": a, "b": a, "timeout_seconds": 601})
-    assert answer.status_code == 422
-    problem = answer.json()
-    assert (problem["field"], problem["value"]) == ("timeout_seconds", 601)
-    assert problem["limit"] == "at most 600 (job_timeout_seconds)"
+    limit = "at most 600 (job_timeout_seconds)"
+    expect_refusal(answer, 422, "timeout_seconds", value=601, limit=limit)
 
 
 def test_a_deadline_outlives_a_restart(start_server, tmp_path_factory):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.matrices import make_matrix
+from tests.refusals import expect_refusal
 
 
 @pytest.fixture(scope="module")
@@ -52,17 +53,13 @@ def test_of_a_list_with_a_job_that_cannot_be_taken_none_is(server, square, bad, 
     good = {"a": square, "b": square}
     if isinstance(bad, dict) and "beta" in bad:
         bad = good | bad
-    answer = post(server, [good, bad, good])
-    assert answer.status_code == status, answer.text
-    assert answer.json()["field"] == field
+    expect_refusal(post(server, [good, bad, good]), status, field)
     assert count_jobs(server) == before
 
 
 @pytest.mark.parametrize("count", [0, 1001])
 def test_a_list_has_one_to_a_thousand_jobs(server, square, count):
-    answer = post(server, [{"a": square, "b": square}] * count)
-    assert answer.status_code == 422
-    assert answer.json()["field"] == "body"
+    expect_refusal(post(server, [{"a": square, "b": square}] * count), 422, "body")
 
 
 def test_a_thousand_jobs_in_one_post_all_end(server, square):
@@ -85,5 +82,4 @@ def test_a_list_that_is_posted_again_is_made_once(server, square):
     ids = [[one["id"] for one in answer.json()] for answer in (first, again)]
     assert ids[0] == ids[1]
     for other in ([request], [request] * 2, [request] * 3, request):
-        refused = post(server, other, key="list")
-        assert (refused.status_code, refused.json()["field"]) == (422, "Idempotency-Key")
+        expect_refusal(post(server, other, key="list"), 422, "Idempotency-Key")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.refusals import expect_refusal
 from wavetrim.service.api.products.plan import MAX_SIZE
 
 
@@ -69,9 +70,9 @@ def test_what_if_numbers_move_f_and_say_so_in_the_sources(shared_server):
 
 def test_what_no_memory_can_hold_is_refused_with_both_figures(shared_server):
     refused = shared_server.client.get(f"/v1/plan?m={MAX_SIZE}&n={MAX_SIZE}&k=1&device=H200")
-    assert refused.status_code == 422
-    assert "372,529.1 GiB" in refused.json()["limit"]
-    assert "131,072.0 GiB" in refused.json()["limit"]
+    limit = expect_refusal(refused, 422)["limit"]
+    assert "372,529.1 GiB" in limit
+    assert "131,072.0 GiB" in limit
 
 
 H200 = {"device": "H200"}
@@ -137,9 +138,7 @@ DESCRIBED = [
 def test_a_query_that_cannot_be_met_names_the_field(shared_server, machine, query, field):
     wanted = {"m": 100, "n": 100, "k": 100, **machine, **query}
     given = {name: value for name, value in wanted.items() if value is not None}
-    response = shared_server.client.get("/v1/plan", params=given)
-    assert response.status_code == 422
-    problem = response.json()
+    problem = expect_refusal(shared_server.client.get("/v1/plan", params=given), 422)
     assert problem["field"].startswith(field)
     assert str(problem["value"]) == str(wanted[field])
     assert problem["limit"]

@@ -70,8 +70,8 @@ def test_a_job_of_a_stack_with_one_b_is_one_product(server):
 def test_jobs_of_stacks_that_do_not_fit_are_refused(server):
     a, b = (server.upload(np.zeros(shape)) for shape in ((4, 2, 3), (5, 3, 4)))
     refused = server.client.post("/v1/jobs", json={"a": a, "b": b})
-    assert refused.status_code == 422
-    assert refused.json()["limit"] == "a stack of 4, as a is (4, 2, 3), or of one matrix"
+    limit = "a stack of 4, as a is (4, 2, 3), or of one matrix"
+    expect_refusal(refused, 422, "shape of b", limit=limit)
 
 
 def test_a_large_result_is_written_while_it_is_computed(server):
