@@ -7,17 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import execute
+
 
 @contextmanager
 def mounted_tmpfs(size):
     """A file system in memory of a size such as "8m"; skips the test where none may be mounted."""
     folder = Path(tempfile.mkdtemp(prefix="wavetrim-disk-"))
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    mounted = execute(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder])
     try:
         if mounted.returncode != 0:
             pytest.skip(f"no file system may be mounted here: {mounted.stderr.strip()}")

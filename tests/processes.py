@@ -10,21 +10,20 @@ from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
 from tests.limit import allow
 
 
+def execute(command, **how):
+    """Run a command until it ends, in whatever way; its output is text."""
+    return subprocess.run(command, capture_output=True, text=True, check=False, **how)
+
+
 def run_python(program, *arguments, folder=ROOT, **variables):
     """Run a program in a fresh interpreter, in which warnings are errors.
 
     It finds C that was compiled before, and none of wavetrim's settings but those in `variables`.
     """
     cache = str(SHARED_SETTINGS["kernel_cache_dir"])
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", program, *map(str, arguments)],
-        cwd=folder,
-        env={**clear_environment(), "WAVETRIM_KERNEL_CACHE_DIR": cache, **variables},
-        capture_output=True,
-        text=True,
-        timeout=allow(60),
-        check=False,
-    )
+    environment = {**clear_environment(), "WAVETRIM_KERNEL_CACHE_DIR": cache, **variables}
+    command = [sys.executable, "-W", "error", "-c", program, *map(str, arguments)]
+    return execute(command, cwd=folder, env=environment, timeout=allow(60))
 
 
 def expect_output(program, *arguments, prints, **how):
@@ -36,18 +35,16 @@ def expect_output(program, *arguments, prints, **how):
 def compile_c(target, *arguments):
     """Call the C compiler."""
     command = ["cc", *arguments, "-o", target]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = execute(command)
     assert done.returncode == 0, done.stderr
 
 
 def run_benchmark(name, out, *arguments, **variables):
     """Run a benchmark, whose results go into a folder; returns what it printed."""
     cache = {"WAVETRIM_KERNEL_CACHE_DIR": str(out / "kernels")}
-    ran = subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{name}", "--out", str(out), *arguments],
-        cwd=ROOT, env={**clear_environment(), **cache, **variables},
-        capture_output=True, text=True, timeout=allow(300), check=False,
-    )  # fmt: skip
+    environment = {**clear_environment(), **cache, **variables}
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--out", str(out), *arguments]
+    ran = execute(command, cwd=ROOT, env=environment, timeout=allow(300))
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from tests.environment import ROOT, SHARED_SETTINGS, clear_environment
 from tests.preloaded import SHARED_VARIABLE, share_preloaded
+from tests.processes import execute
 from tests.server import RunningServer
 from wavetrim.service.cli.main import app
 
@@ -30,10 +31,8 @@ class Stage:
         return text.replace("localhost:8000", address).replace("127.0.0.1:8000", address)
 
     def run_shell(self, text):
-        ended = subprocess.run(
-            ["bash", "-euc", self.adapt(text)], cwd=self.folder, env=self.make_environment(),
-            pass_fds=[share_preloaded()], capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        command, environment = ["bash", "-euc", self.adapt(text)], self.make_environment()
+        ended = execute(command, cwd=self.folder, env=environment, pass_fds=[share_preloaded()])
         assert ended.returncode == 0, f"{text}\n{ended.stdout}{ended.stderr}"
 
     def make_environment(self):

@@ -3,13 +3,13 @@
 import itertools
 import os
 import re
-import subprocess
 import sys
 
 import pytest
 
 from docs.session import find_exchanges, run_commands
 from tests.environment import ROOT
+from tests.processes import execute
 from wavetrim.scheduler import planning
 from wavetrim.scheduler.planning.choice import SPLIT_GAIN
 
@@ -116,15 +116,9 @@ def test_every_make_command_named_exists():
 @pytest.mark.slow
 def test_make_demo_checks_its_product():
     assert "`make demo`" in README
-    demo = subprocess.run(
-        ["make", "demo", f"PYTHON={sys.executable}", "ARGS=--size 200 --runs 1"],
-        cwd=ROOT,
-        env={k: v for k, v in os.environ.items() if k not in {"MAKEFLAGS", "MFLAGS", "ARGS"}},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    command = ["make", "demo", f"PYTHON={sys.executable}", "ARGS=--size 200 --runs 1"]
+    variables = {k: v for k, v in os.environ.items() if k not in {"MAKEFLAGS", "MFLAGS", "ARGS"}}
+    demo = execute(command, cwd=ROOT, env=variables, timeout=120)
     assert demo.returncode == 0, demo.stdout + demo.stderr
     assert re.search(r"\bF\b", demo.stdout)
 

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from tests.environment import ROOT, clear_environment
 from tests.kernels.specs import SPECS
+from tests.processes import execute
 
 
 def run_compute_sanitizer(tool, program, cache_dir):
@@ -18,16 +18,9 @@ def run_compute_sanitizer(tool, program, cache_dir):
     assert sanitizer, "compute-sanitizer, which comes with the CUDA toolkit, is not on the PATH"
     # NVIDIA's bindings ask the driver for functions of newer ones, which is no error of a kernel.
     quiet = ("--report-api-errors", "no") if tool == "memcheck" else ()
-    finished = subprocess.run(
-        [
-            *(sanitizer, "--tool", tool, "--error-exitcode", "9", *quiet),
-            *(sys.executable, str(program), str(cache_dir)),
-        ],
-        env=clear_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sanitizer, "--tool", tool, "--error-exitcode", "9", *quiet]
+    command += [sys.executable, str(program), str(cache_dir)]
+    finished = execute(command, env=clear_environment())
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return finished.stdout
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.environment import ROOT
 from tests.limit import allow
+from tests.processes import execute
 
 _RUNTIMES = {"thread": "libtsan.so", "address,undefined": "libasan.so"}
 SANITIZERS = [pytest.param(name, marks=pytest.mark.needs("cc")) for name in _RUNTIMES]
@@ -33,10 +34,8 @@ def run_program(sanitizer, folder, *arguments):
             "TSAN_OPTIONS": "halt_on_error=1",
             "ASAN_OPTIONS": "detect_leaks=0",
         }
-    done = subprocess.run(
-        [sys.executable, *map(str, arguments)], cwd=ROOT, env=os.environ | variables,
-        capture_output=True, text=True, timeout=allow(250), check=False,
-    )  # fmt: skip
+    command = [sys.executable, *map(str, arguments)]
+    done = execute(command, cwd=ROOT, env=os.environ | variables, timeout=allow(250))
     if "unexpected memory mapping" in done.stderr:
         pytest.skip("this compiler's thread sanitizer does not run on this kernel")
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-8000:]

@@ -3,13 +3,13 @@
 import importlib
 import io
 import os
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
 from tests.environment import ROOT
+from tests.processes import execute
 from tests.server import decode_npy, encode_npy
 
 pytestmark = pytest.mark.needs("generators")
@@ -25,9 +25,7 @@ ENVIRONMENT = {
 def run(*command, folder):
     """What a generator says."""
     assert (GENERATORS / ".made").exists(), "run `make generators` once"
-    ended = subprocess.run(
-        command, cwd=folder, env=ENVIRONMENT, check=False, capture_output=True, text=True
-    )
+    ended = execute(command, cwd=folder, env=ENVIRONMENT)
     said = ended.stdout + ended.stderr
     assert ended.returncode == 0, said
     return said

@@ -1,6 +1,5 @@
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from tests.command import invoke_command, run_command, start_command
 from tests.environment import clear_environment
 from tests.matrices import assert_product, make_matrix
+from tests.processes import execute
 from wavetrim.service.cli.exits import ExitCode
 
 
@@ -128,14 +128,8 @@ def test_a_full_disk_is_said_before_the_product_is_computed(tmp_path):
     save(tmp_path, A=np.zeros((2000, 1), np.int8), B=np.zeros((1, 2000), np.int8))
     # The largest file that this shell's children may write: 1000 blocks of 1 KiB.
     limited = f"ulimit -f 1000; trap '' XFSZ; exec '{sys.executable}' -m wavetrim"
-    done = subprocess.run(
-        ["bash", "-c", f"{limited} multiply A.npy B.npy -o C.npy"],
-        cwd=tmp_path,
-        env=clear_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["bash", "-c", f"{limited} multiply A.npy B.npy -o C.npy"]
+    done = execute(command, cwd=tmp_path, env=clear_environment())
     assert done.returncode == ExitCode.FAILED
     assert "C.npy: no room for 3.81 MiB" in done.stderr
     assert set(list_files(tmp_path)) == {"A.npy", "B.npy"}
