@@ -1,15 +1,18 @@
-"""Pages of docs/ name what the code has: limits, fields, statuses, kernels, tests and settings."""
+"""Pages of docs/ name what the code has, and show what was measured; promises name tests."""
 
+import ast
 import re
 
 import pytest
 from PIL import Image
 
 from benchmarks.common.plots import DOCS, KEY
-from benchmarks.common.tables import README, ROOT
+from benchmarks.common.tables import README
 from benchmarks.figures import PLOTS, SECTIONS, fill
 from benchmarks.settings import SETTING_GROUPS
 from docs.report_pages import KEPT, PAGE, RunError, fill_lessons, publish_runs
+from tests.docs.test_readme import list_sections
+from tests.environment import ROOT
 from tests.lab.reports import read_banks
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.lab.reports.report import write_report
@@ -97,3 +100,42 @@ def test_a_probe_with_wrong_results_is_not_published(tmp_path):
     with pytest.raises(RunError, match=r"banks.csv: a result was wrong"):
         publish_runs(tmp_path / "found", tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
+
+
+PROMISES = (ROOT / "docs/promises.md").read_text(encoding="utf-8")
+PROMISING = {"operations.md": set(), "jobs.md": set(), "api.md": {"The calls"}}
+"""Pages whose sections promise something, each with the sections that promise nothing."""
+
+
+def test_every_promise_names_tests_that_exist():
+    rows = re.findall(r"^\| (?!Promise|---)(.+) \| (.+) \|$", PROMISES, re.MULTILINE)
+    assert len(rows) > 80
+    for promise, shown in rows:
+        named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", shown)
+        assert named, promise
+        for file, name in named:
+            assert name in list_tests(file), f"{promise}: {file} has no {name}"
+
+
+@pytest.mark.parametrize("page", PROMISING)
+def test_every_section_of_a_page_has_a_promise(page):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    code_left_out = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    sections = set(re.findall(r"^##+ (.+)$", code_left_out, re.MULTILINE)) - PROMISING[page]
+    assert set(re.findall(rf"^## {page}: (.+)$", PROMISES, re.MULTILINE)) == sections
+
+
+def test_every_fault_of_the_operations_page_names_a_test():
+    section = list_sections(ROOT / "docs/operations.md")["what-is-promised"]
+    table = section.partition("| Fault |")[2].partition("\n\n")[0]
+    shown = [line.rsplit("|", 2)[1] for line in table.splitlines()[2:]]
+    assert len(shown) > 10
+    for cell in shown:
+        assert re.search(r"`(test_\w+|tests/[\w/]+\.py)`", cell), cell
+
+
+def list_tests(file):
+    tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
+    return {
+        node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }

@@ -1,12 +1,16 @@
-"""The GPUs of a machine, and the driver's readings of them."""
+"""The GPUs of a machine, the driver's readings of them, and the cores near them."""
 
 import dataclasses
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from wavetrim.kernels.device import DeviceInfo, find_device, list_devices, name_arch
 from wavetrim.kernels.errors import DeviceUnavailable
 from wavetrim.kernels.nvml import GpuReading, open_readings
+from wavetrim.kernels.transfer.nodes import find_cores, stay_beside
 
 
 @pytest.mark.parametrize(
@@ -62,3 +66,35 @@ def test_each_gpu_has_readings_of_memory_clocks_and_power():
         assert 0 < reading.memory_clock_mhz <= info.memory_clock_mhz
         assert 0 < reading.temperature_celsius < 120
         assert 1 < reading.power_watts < 2000
+
+
+@pytest.mark.parametrize(
+    ("node", "listed", "cores"),
+    [
+        ("1", "0-3,8", {0, 1, 2, 3, 8}),
+        ("0", "5", {5}),
+        ("-1", "0-3", set()),
+        ("0", "", set()),
+        ("none", "0-3", set()),
+    ],
+)
+def test_the_cores_near_a_device_are_read(tmp_path, node, listed, cores):
+    device = tmp_path / "0000:3b:00.0"
+    device.mkdir()
+    (device / "numa_node").write_text(f"{node}\n")
+    (device / "local_cpulist").write_text(f"{listed}\n")
+    assert find_cores("0000:3B:00.0", tmp_path) == cores
+    assert find_cores("0000:5E:00.0", tmp_path) == frozenset()
+
+
+def test_only_the_calling_thread_stays_on_the_cores():
+    usable = os.sched_getaffinity(0)
+    some = frozenset(sorted(usable)[:1])
+    with ThreadPoolExecutor(1) as threads:
+        other = threads.submit(threading.get_native_id).result()
+        with stay_beside(some):
+            assert os.sched_getaffinity(0) == some
+            assert os.sched_getaffinity(other) == usable
+    assert os.sched_getaffinity(0) == usable
+    with stay_beside(frozenset([4095])):  # not there
+        assert os.sched_getaffinity(0) == usable
