@@ -71,10 +71,8 @@ class ChangedFiles(Fault):
         self._operand = self.server.upload(matrix)
         wide = matrix.astype(np.float64)
         product = (wide @ wide).astype(np.int64)
-        body = {"a": self._operand, "b": self._operand}
         for _ in range(4):
-            answer = self.server.client.post("/v1/jobs", json=body).raise_for_status()
-            self.ledger.add_job(answer.json()["id"], product)
+            self.ledger.add_job(self.server.post_job(self._operand, self._operand), product)
 
     def strike(self, chance):
         path = self.server.data_dir / "matrices" / f"{self._operand}.npy"

@@ -1,4 +1,7 @@
-"""The plan: the CPU alone, the GPU alone, or a split where that pays; and its seconds over F."""
+"""The plan: the CPU alone, the GPU alone, or a split where that pays; its seconds over F.
+
+Then the seconds of the CPU's rows: its start, its arithmetic, its bytes; and beside a GPU.
+"""
 
 from dataclasses import replace
 
@@ -11,9 +14,11 @@ from wavetrim.kernels.schedule.steps import cut_steps
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import SPLIT_GAIN, choose_plan, choose_plan_on
+from wavetrim.scheduler.planning.cpu_rows import CALL_SECONDS, CONTENTION, find_cpu_seconds
 from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.scheduler.planning.drawing import describe_curve, list_edges
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
+from wavetrim.scheduler.profile.machine import CpuModel
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import build_preset_profile
 from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
@@ -172,3 +177,35 @@ def test_the_curve_has_both_ends_of_each_wave(plan):
     assert [problem.count_waves(m - edge) for edge in edges] == [*range(waves, -1, -1)]
     if waves > 1:
         assert problem.count_waves(m - edges[1] + 1) == waves
+
+
+MODEL = CpuModel(
+    threads=16, float32_gflops=1000.0, float64_gflops=500.0, thread_gflops=100.0,
+    read_gbytes_per_second=100.0, write_gbytes_per_second=50.0, copy_gbytes_per_second=20.0,
+    start_seconds=1e-4, source="a test",
+)  # fmt: skip
+START_SECONDS = CALL_SECONDS + 1e-4
+LARGE = GemmProblem(8192, 8192, 8192)
+FLOP_SECONDS = 2 * 4096 * 8192**2 / 1e12
+"""Of half of its rows."""
+
+
+def test_an_example_by_hand():
+    """Half of the rows; a sixteenth of C stays in the caches, the rest is read first."""
+    read_seconds = (8192 + 4096 + 4096 / 16) * 8192 * 4 / 100e9
+    write_seconds = 2 * 4096 * 15 / 16 * 8192 * 4 / 50e9
+    seconds = START_SECONDS + FLOP_SECONDS + read_seconds + write_seconds
+    assert find_cpu_seconds(LARGE, MODEL, 4096) == pytest.approx(seconds)
+    assert find_cpu_seconds(LARGE, MODEL, 0) == 0.0
+
+
+@pytest.mark.parametrize(("memory", "threads"), [("pinned", 15), ("pageable", 14)])
+def test_beside_a_gpu_memory_is_slower_and_the_cpu_begins_late(memory, threads):
+    """Arithmetic is slower by the threads that copy."""
+    problem, contention = replace(LARGE, memory=memory), CONTENTION[memory]
+    byte_seconds = find_cpu_seconds(problem, MODEL, 4096) - START_SECONDS - FLOP_SECONDS
+    seconds = CALL_SECONDS + 1e-4 * threads / 16 + FLOP_SECONDS * 16 / threads
+    seconds += contention.start_seconds + contention.memory * byte_seconds
+    found = find_cpu_seconds(problem, MODEL, 4096, beside_gpu=True)
+    assert found == pytest.approx(seconds)
+    assert find_cpu_seconds(problem, MODEL, 0, beside_gpu=True) == 0.0

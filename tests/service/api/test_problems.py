@@ -12,7 +12,7 @@ import pytest
 
 from tests.processes import wait_until
 from tests.refusals import expect_refusal
-from tests.server import NPY, encode_npy
+from tests.server import NPY
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.service import errors
 from wavetrim.service.api.jobs.jobs import MOST_LIST_BYTES
@@ -96,15 +96,14 @@ def test_an_unexpected_error_tells_an_incident_and_nothing_else(caplog):
 
 
 def test_clients_that_leave_in_the_middle_are_no_incidents(shared_server):
-    content = encode_npy(np.ones((1500, 1500)))
-    stored = shared_server.client.post("/v1/matrices", content=content, headers=NPY).json()
+    stored = shared_server.upload(np.ones((1500, 1500)))
     head = (
         "Host: localhost\r\nX-Request-Id: gone-{}\r\nContent-Length: {}\r\nContent-Type: {}\r\n\r\n"
     )
     requests = [
         "POST /v1/jobs HTTP/1.1\r\n" + head.format(0, 100, "application/json") + '{"a":',
         "POST /v1/matrices HTTP/1.1\r\n" + head.format(1, 10_000, "application/x-npy"),
-        f"GET /v1/matrices/{stored['id']}/data HTTP/1.1\r\n" + head.format(2, 0, "text/plain"),
+        f"GET /v1/matrices/{stored}/data HTTP/1.1\r\n" + head.format(2, 0, "text/plain"),
     ]
     for request in requests:
         with socket.create_connection(("127.0.0.1", shared_server.port)) as connection:
@@ -118,7 +117,7 @@ def test_clients_that_leave_in_the_middle_are_no_incidents(shared_server):
     lines = [line for line in log.splitlines() if "[gone-" in line]
     assert len(lines) == 3, lines
     assert not any("incident" in line or "Traceback" in line for line in lines)
-    assert shared_server.client.delete(f"/v1/matrices/{stored['id']}").status_code == 204
+    assert shared_server.client.delete(f"/v1/matrices/{stored}").status_code == 204
 
 
 async def call(app, path):

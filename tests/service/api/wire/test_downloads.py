@@ -10,7 +10,7 @@ import pytest
 
 from tests.certificates import make_tls_settings
 from tests.processes import wait_until
-from tests.server import NPY, RunningServer, decode_npy, encode_npy
+from tests.server import RunningServer, decode_npy, encode_npy
 from tests.service.api.wire.wire_server import make_head
 
 ARRAY = np.random.default_rng(0).random((1024, 2048))
@@ -52,13 +52,8 @@ def count_used(server):
     return (0 if arena is None else int(arena["used_bytes"])) + files
 
 
-def upload(server):
-    response = server.client.post("/v1/matrices", content=CONTENT, headers=NPY)
-    return str(response.json()["id"])
-
-
 def test_a_reader_who_stops_for_ever_gives_its_matrix_back(server):
-    matrix = upload(server)
+    matrix = server.upload(ARRAY)
     with ask(server, f"/v1/matrices/{matrix}/data") as connection:
         assert connection.recv(12) == b"HTTP/1.1 200"
         server.client.delete(f"/v1/matrices/{matrix}")
@@ -75,7 +70,7 @@ def test_a_reader_who_stops_for_ever_gives_its_matrix_back(server):
 
 
 def test_a_slow_reader_gets_all_of_it(server):
-    matrix = upload(server)
+    matrix = server.upload(ARRAY)
     with (
         ask(server, f"/v1/matrices/{matrix}/data") as connection,
         HTTPResponse(connection) as answer,
@@ -93,7 +88,7 @@ def test_a_slow_reader_gets_all_of_it(server):
 
 
 def test_a_reader_who_leaves_gives_its_matrix_back(server):
-    matrix = upload(server)
+    matrix = server.upload(ARRAY)
     with ask(server, f"/v1/matrices/{matrix}/data") as connection:
         assert connection.recv(12) == b"HTTP/1.1 200"
     server.client.delete(f"/v1/matrices/{matrix}")

@@ -48,8 +48,7 @@ def test_the_reserve_is_never_used_while_everything_else_goes_on():
         assert 8 * MIB <= count_free_bytes(disk) < 8 * MIB + 2 * len(content)
         assert len(ids) > 5
         # A product has no room either, and is told so at once.
-        job = running.client.post("/v1/jobs", json={"a": ids[0], "b": ids[1]}).json()
-        job = running.wait_job(job["id"])
+        job = running.wait_job(running.post_job(ids[0], ids[1]))
         assert (job["error"]["kind"], job["attempts"]) == ("storage", 1)
         assert running.client.get("/healthz/ready").status_code == 200
         for matrix_id in ids:

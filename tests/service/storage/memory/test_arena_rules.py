@@ -1,13 +1,16 @@
 """The arena's rules in a running service: each test tries to break one."""
 
+import asyncio
 import ctypes
 import os
+import secrets
 import signal
 import socket
 import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from functools import partial
 from http.client import HTTPResponse
 from pathlib import Path
 
@@ -15,6 +18,9 @@ import numpy as np
 import pytest
 
 from tests.certificates import make_tls_settings
+from tests.fuzz.watched import WatchedService
+from tests.fuzz.wire import WireFuzzer
+from tests.fuzz.wire_cases import draw_heavy_case
 from tests.groups import memory_group
 from tests.limit import allow
 from tests.matrices import SLOW
@@ -204,3 +210,58 @@ def expect_files_are_used(server):
             assert status in (200, 507), body
             assert status == 507 or body == answer
     assert server.find_engine() == engine
+
+
+SECONDS = float(os.environ.get("WAVETRIM_CHAOS_SECONDS", "8"))
+KILLS = 3
+SLAB_BYTES = 2 * MIB
+"""The least; the largest matrices have slabs of their own."""
+
+ARENA_BYTES = 12 * MIB
+"""Too little for sixteen callers with large matrices: some go through files."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["tcp", "tls", "unix"])
+def test_every_answer_is_right_whatever_others_do(tmp_path, way):
+    """Callers vanish or read slowly, and engines are killed.
+
+    Slabs are small, so the arena grows, evicts what is on disk, is full, and gives memory back all
+    the time. Freed memory is poisoned, so a read that comes too late shows as wrong bytes. What is
+    sent is drawn by the fuzzer of the sockets, from a seed: WAVETRIM_CHAOS_SEED repeats it, as far
+    as threads can be repeated. WAVETRIM_CHAOS_SECONDS makes a run longer.
+    """
+    settings = {
+        "arena_bytes": ARENA_BYTES,
+        "arena_slab_bytes": SLAB_BYTES,
+        "arena_idle_seconds": 0.2,  # memory is given back soon, and grown again
+    }
+    if way == "tls":
+        settings |= make_tls_settings(tmp_path)
+    seed = int(os.environ.get("WAVETRIM_CHAOS_SEED", secrets.randbelow(2**32)))
+    print(f"WAVETRIM_CHAOS_SEED={seed}")
+    with WatchedService(side=500, is_killed=True, **settings) as service:
+        server = service.server
+        fuzzer = WireFuzzer(service, seed, partial(draw_heavy_case, way=way))
+
+        async def run():
+            await asyncio.gather(fuzzer.run(SECONDS), kill_engines(server))
+
+        asyncio.run(run())
+        assert server.read_metric("wavetrim_engine_restarts_total") == KILLS
+        assert server.read_arena("evictions") > 0, "no matrix on disk left its place"
+        assert server.read_arena("refusals") > 0, "no file was needed"
+        service.forget_matrices()
+        for matrix in service.matrices:
+            assert server.client.delete(f"/v1/matrices/{matrix.id}").status_code == 204
+        # What nobody uses is given back, but for one slab. asyncio waits 30 s for the farewell of
+        # a TLS connection whose client has left.
+        wait_until(lambda: server.read_arena("extents") == 0, seconds=60)
+        wait_until(lambda: server.read_arena("made_bytes") == SLAB_BYTES)
+        wait_until(lambda: server.list_matrix_files() == set())
+
+
+async def kill_engines(server):
+    for _ in range(KILLS):
+        await asyncio.sleep(SECONDS / (KILLS + 1))
+        os.kill(await asyncio.to_thread(server.find_engine), signal.SIGKILL)

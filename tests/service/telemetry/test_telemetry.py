@@ -1,8 +1,13 @@
-"""Traces of a real service, as a collector of OpenTelemetry's protocol receives them."""
+"""What a real service tells: traces, as a collector of OpenTelemetry's protocol receives them.
+
+Then what the log tells of a request, as text and as JSON, and what it never tells.
+"""
 
 import gzip
+import json
 import sys
 import threading
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -10,7 +15,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.processes import wait_until
-from tests.server import RunningServer
+from tests.server import NPY, RunningServer, encode_npy, make_server_fixture
 from wavetrim.service.app import create_app
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.settings import Settings
@@ -143,3 +148,84 @@ def test_a_look_at_the_services_health_makes_no_span(server, collector):
     server.client.get("/v1/me", headers={"traceparent": f"00-{'2' * 32}-{PARENT}-01"})
     assert collector.find("2" * 32, 1).keys() == {"GET /v1/me"}
     assert not [span for span in collector.spans if span.trace_id.hex() == "1" * 32]
+
+
+KEY = "a-key-that-nobody-may-read"
+IDS = {
+    "X-Request-Id": "mine-17",
+    "traceparent": HEADERS["traceparent"],
+    "Authorization": f"Bearer {KEY}",
+}
+
+logged = make_server_fixture(variables={"TZ": "Asia/Kolkata"}, log_format="json", api_key=KEY)
+
+
+def find_lines(logged, **fields):
+    """The objects in the log that have these fields, once there are any."""
+
+    def look():
+        told = [json.loads(line) for line in logged.read_log().splitlines()]
+        return [line for line in told if fields.items() <= line.items()]
+
+    return wait_until(look)
+
+
+def test_where_it_serves_is_a_line_of_the_log(logged):
+    (line,) = find_lines(logged, logger="wavetrim.service.server.foreground")
+    assert line["message"] == f"wavetrim is serving on {logged.url}"
+
+
+def test_a_request_is_told_with_its_ids_its_caller_and_the_zone(logged):
+    began = datetime.now(UTC)
+    body = encode_npy(np.full((7, 7), 1234.5678))
+    query = "/v1/matmul?alpha=8765.4321"
+    answer = logged.client.post(query, content=2 * body, headers={**NPY, **IDS})
+    assert (answer.status_code, answer.headers["x-request-id"]) == (200, "mine-17")
+    (line,) = find_lines(logged, request_id="mine-17")
+    assert line["trace_id"] == TRACE
+    assert (line["client"], line["method"], line["path"], line["route"], line["status"]) == (
+        "127.0.0.1", "POST", "/v1/matmul", "/v1/matmul", 200,
+    )  # fmt: skip
+    assert 0 < line["seconds"] < 60
+    assert line["time"].endswith("+05:30")
+    assert abs((datetime.fromisoformat(line["time"]) - began).total_seconds()) < 60
+    log = logged.read_log()
+    assert KEY not in log
+    assert "1234.5678" not in log
+    assert "8765.4321" not in log
+
+
+def test_what_is_logged_of_a_job_has_the_trace_of_its_request(logged):
+    logged.client.headers["Authorization"] = f"Bearer {KEY}"
+    stored = logged.upload(np.ones((9, 9)))
+    logged.stop()
+    (logged.data_dir / "matrices" / f"{stored}.npy").write_bytes(b"changed")
+    logged.restart()
+    logged.client.headers.update(IDS)
+    assert logged.wait_job(logged.post_job(stored, stored))["state"] == "failed"
+    (told,) = find_lines(logged, trace_id=TRACE, logger="wavetrim.service.jobs.run")
+    assert "is damaged" in told["message"]
+
+
+@pytest.mark.parametrize(
+    "header", ["", "00-1-2-03", f"00-{'0' * 32}-b7ad6b7169203331-01", f"ff-{TRACE}-{TRACE[:16]}-00"]
+)
+def test_a_trace_that_is_none_is_not_taken_over(logged, header):
+    identity = f"odd-{len(header)}-{header[:2]}"
+    headers = {"traceparent": header, "X-Request-Id": identity}
+    assert logged.client.get("/v1/me", headers=headers).status_code in (200, 401)
+    (line,) = find_lines(logged, request_id=identity)
+    assert "trace_id" not in line
+
+
+def test_a_request_that_a_stop_cuts_is_a_line_of_the_log(start_server):
+    server = start_server(drain_seconds=0, last_answers_seconds=1)
+    name = server.upload(np.ones((3000, 3000)))
+    with server.connect() as stalled:
+        ask = f"GET /v1/matrices/{name}/data HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        stalled.sendall(ask.encode())
+        assert stalled.recv(100).startswith(b"HTTP/1.1 200")
+        server.stop()
+    log = server.read_log()
+    assert "the service stops: a request has been cut" in log
+    assert "Traceback" not in log
