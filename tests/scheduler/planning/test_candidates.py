@@ -56,19 +56,6 @@ def test_a_kernel_is_no_candidate_for_a_k_that_another_computes_for_it():
         assert {spec.name for spec in named} == {"tensor"}
 
 
-def test_the_cpu_computes_what_no_kernel_computes_exactly_enough():
-    problem = GemmProblem(100, 100, 100, "float16")
-    plan = choose_plan(problem, H200, PlanOptions(accuracy="strict"))
-    reason = (
-        "no kernel of accuracy strict multiplies float16 on H200, so the CPU computes every row"
-    )
-    assert (plan.f, plan.no_gpu_reason) == (100, reason)
-    described = describe_plan(plan)
-    assert (described["accuracy"], described["no_gpu_reason"]) == (None, reason)
-    with pytest.raises(PlanError, match=reason):
-        choose_plan(problem, H200, PlanOptions(accuracy="strict", f=0))
-
-
 @pytest.mark.parametrize(
     ("dtype", "others"), [("float32", {"bulk"}), ("float64", {"tensor"}), ("bfloat16", {"tensor"})]
 )

@@ -28,10 +28,6 @@ ON_GPUS = PlanOptions(f=0)
 SIZES = st.integers(1, 20_000)
 
 
-def list_rows(plan):
-    return [part.rows for part in plan.gpu_parts]
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     m=SIZES, n=SIZES, k=SIZES, machine=st.sampled_from([*MACHINES]),
@@ -108,6 +104,6 @@ def test_few_rows_of_a_large_b_are_divided_by_columns(f):
     assert two.divides_columns
     first, second = (part.columns for part in two.gpu_parts)
     assert (first.stop % 128, second) == (0, range(first.stop, 16_000))
-    assert list_rows(two) == [range(128 - f)] * 2
+    assert [part.rows for part in two.gpu_parts] == [range(128 - f)] * 2
     assert two.predicted.gpu_seconds < 0.6 * one.predicted.gpu_seconds
     assert not choose_plan_on(replace(wide, b_resident=True), TWO, options, (0, 1)).divides_columns

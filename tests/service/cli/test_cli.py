@@ -156,8 +156,13 @@ def test_accuracy_multiprocessors_and_memory_are_shown(tmp_path):
 def test_a_plan_says_why_no_gpu_has_a_part(tmp_path):
     options = ["--device", "H200", "--dtype", "float16", "--accuracy", "strict"]
     printed = invoke_command("plan", 100, 100, 100, *options, folder=tmp_path)
-    assert "F = M: no kernel of accuracy strict multiplies float16 on H200" in printed.stdout
+    reason = "no kernel of accuracy strict multiplies float16 on H200"
+    assert f"F = M: {reason}" in printed.stdout
     assert "100 of 100" in printed.stdout
+    refused = invoke_command("plan", 100, 100, 100, *options, "--f", 0, folder=tmp_path)
+    assert f"{reason}, so the CPU computes every row" in refused.stderr
+    told = invoke_command("plan", 100, 100, 100, *options, "--json", folder=tmp_path)
+    assert json.loads(told.stdout)["accuracy"] is None
 
 
 def test_a_calibration_is_stored_and_used(tmp_path, monkeypatch):

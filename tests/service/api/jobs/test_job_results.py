@@ -63,10 +63,6 @@ def count_commits(server):
     return commits
 
 
-def find_file(server, job):
-    return server.data_dir / "matrices" / f"{job['result']}.npy"
-
-
 def test_a_result_is_written_while_later_rows_are_computed(server, slow, square):
     a = server.upload(slow)
     job_id = server.post_job(a, a, verify=True, beta=0.5, c=a)
@@ -79,7 +75,8 @@ def test_a_result_is_written_while_later_rows_are_computed(server, slow, square)
     assert job["verification"]["passed"]
     kept = server.download(f"/v1/jobs/{job_id}/result")
     assert np.allclose(kept, square + 0.5 * slow)
-    assert np.array_equal(np.load(find_file(server, job)), kept)
+    file = server.data_dir / "matrices" / f"{job['result']}.npy"
+    assert np.array_equal(np.load(file), kept)
 
 
 def test_what_one_try_has_written_the_next_writes_anew(server, slow, square):
