@@ -11,7 +11,11 @@ import pytest
 from docs.pictures import drop_file
 from tests.browsers import go, read, show, show_anew
 from tests.matrices import make_matrix
-from tests.page.jobs import CARD, LIVE, NOTICE, OLDER
+
+CARD = "document.querySelector('[data-job=\"{}\"]')"
+LIVE = "document.querySelector('.live').textContent === 'Live'"
+NOTICE = "document.getElementById('notice').textContent"
+OLDER = "[...document.querySelectorAll('button')].find((one) => one.textContent === 'Older jobs')"
 
 PRODUCTS = [
     (make_matrix(300, 170, "float64", seed=1), make_matrix(170, 90, "float64", seed=2)),

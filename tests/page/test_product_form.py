@@ -6,12 +6,17 @@ import pytest
 from docs.pictures import drop_file
 from tests.browsers import read, show, show_anew
 from tests.matrices import make_matrix
-from tests.page.jobs import LIVE, NOTICE, multiply
+from tests.page.test_jobs import LIVE, NOTICE
 from tests.server import NPY, encode_npy
 
 STEPS = "document.querySelector('.steps')"
 OUTCOME = "document.getElementById('outcome').textContent"
 ENDED = f"{STEPS}.textContent.includes('Stopped by an error')"
+
+
+def multiply(page):
+    """Press Multiply."""
+    page.run("document.getElementById('product').requestSubmit(); null")
 
 
 def list_matrices(server):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.specs import SPECS, multiply, name_spec
-from tests.matrices import assert_product, make_matrix
+from tests.matrices import FLOATS, assert_product, make_matrix
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.device import list_devices
 from wavetrim.kernels.errors import OperandError
@@ -18,13 +18,10 @@ from wavetrim.kernels.timing.seconds import DeviceProduct
 
 pytestmark = pytest.mark.gpu
 
-CUBLAS = {
-    dtype: find_kernel("cublas", dtype)
-    for dtype in ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
-}
+CUBLAS = {dtype: find_kernel("cublas", dtype) for dtype in FLOATS}
 
 
-@pytest.mark.parametrize("dtype", list(CUBLAS))
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (300, 200, 500), (333, 1021, 257)], ids=str)
 def test_a_held_product_is_right_and_has_the_same_bits_again(shape, dtype, kernel_cache):
     m, n, k = shape

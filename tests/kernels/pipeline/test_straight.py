@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.specs import compute
-from tests.matrices import assert_product, make_matrix, pin_copy
+from tests.matrices import FLOATS, assert_product, make_matrix, pin_copy
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.transfer.pinned import pin_matrix
@@ -15,7 +15,6 @@ from wavetrim.kernels.transfer.pinned import pin_matrix
 pytestmark = pytest.mark.gpu
 
 SHAPE = 517, 389, 261
-TYPES = "float16", "bfloat16", "float32", "float64", "complex64", "complex128"
 
 
 def draw(seed, dtype="float32", memory="pinned"):
@@ -45,7 +44,7 @@ def check(product, *, dtype="float32", memory="pinned", alpha=1.0, beta=0.0, see
 
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
 @pytest.mark.parametrize("factors", [(1.0, 0.0), (-2.5, 0.5)], ids=str)
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_it_serves_other_operands_of_the_shape(own_pipeline, dtype, factors, memory):
     alpha, beta = factors
     product = find(own_pipeline, dtype=dtype, alpha=alpha, beta=beta)
