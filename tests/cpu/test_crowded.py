@@ -1,4 +1,4 @@
-"""Products on the CPU while other threads want its cores."""
+"""Products on the CPU, also over HTTP, while other threads want its cores."""
 
 import os
 import time
@@ -140,3 +140,27 @@ def test_threads_that_spin_contend_for_the_cores_of_their_process_until_they_sle
     """As BLAS's do. A process may be bound to few of a machine's cores."""
     ended = run_python(SPIN, kernel_cache, cores, spinning, folder=tmp_path)
     assert (ended.stdout, ended.stderr) == ("asleep\n", "")
+
+
+PRODUCTS = 64
+SIDE = 1024
+
+
+def time_products(server, matrix):
+    """Seconds of 64 products, one after the other."""
+    began = time.perf_counter()
+    for _ in range(PRODUCTS):
+        response = server.multiply(matrix, matrix)
+        assert response.status_code == 200, response.text
+    return time.perf_counter() - began
+
+
+def test_beside_busy_cores_products_take_at_most_two_and_a_half_times_as_long(server):
+    matrix = np.random.default_rng(1).random((SIDE, SIDE), np.float32)
+    time_products(server, matrix)
+    quiet, busy = [], []
+    for _ in range(3):  # other programs of this machine may compute, too
+        quiet.append(time_products(server, matrix))
+        with burn_cores(usable_cores()):
+            busy.append(time_products(server, matrix))
+    assert min(busy) <= 2.5 * min(quiet), f"quiet {quiet}, busy {busy}"
