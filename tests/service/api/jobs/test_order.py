@@ -81,7 +81,7 @@ def test_a_product_in_one_call_waits_for_its_turn_and_no_longer(callers):
 
 def test_small_products_do_not_wait_for_a_large_one(callers):
     ada, _ = callers
-    large, small = upload(ada, np.ones((1400, 1400), np.int64)), upload(ada, np.ones((64, 64)))
+    large, small = upload(ada, np.ones((2400, 2400), np.int64)), upload(ada, np.ones((64, 64)))
     slow = post(ada, large).json()["id"]
     wait_until(lambda: ada.get(f"/v1/jobs/{slow}").json()["state"] == "running")
     for one in flood(ada, small, 20):
