@@ -11,9 +11,10 @@ from wavetrim.cpu.errors import CpuError, OperandError
 from wavetrim.cpu.native_team import NativeTeam
 from wavetrim.cpu.operands import check_operands
 from wavetrim.cpu.prepared import describe_layout, prepare
-from wavetrim.cpu.products import NO_REPORTS, Matrix, Reports, multiply_alone
+from wavetrim.cpu.products import NO_REPORTS, Reports, multiply_alone
 from wavetrim.cpu.python_team import PythonTeam
 from wavetrim.cpu.threads import blas_limit, count_default_threads, limit_blas_threads
+from wavetrim.native.plain import Matrix
 
 _Part = TypeVar("_Part")
 

@@ -6,8 +6,8 @@ from typing import Final
 import numpy as np
 
 from wavetrim.cpu.library import CPU_LIBRARY
-from wavetrim.cpu.products import Matrix
 from wavetrim.native.library import load_library
+from wavetrim.native.plain import Matrix
 
 _LEAST_ELEMENTS: Final = 1 << 16
 """Fewest elements for which C is used. Chosen: the library may have to be compiled."""

@@ -11,10 +11,10 @@ from wavetrim.cpu.errors import CpuError
 from wavetrim.cpu.library import CPU_LIBRARY, PRODUCT, Report
 from wavetrim.cpu.operands import check_operands
 from wavetrim.cpu.prepared import Prepared, describe_layout, prepare
-from wavetrim.cpu.products import NO_REPORTS, Matrix, Reports, combine
+from wavetrim.cpu.products import NO_REPORTS, Reports, combine
 from wavetrim.native.element_types import find_accumulator
 from wavetrim.native.library import load_library
-from wavetrim.native.plain import find_address, find_addresses
+from wavetrim.native.plain import Matrix, find_address, find_addresses
 from wavetrim.native.pool import ThreadPool
 
 _LARGEST_NARROW: Final = 2**31 - 1

@@ -11,9 +11,10 @@ from typing import Any, Final
 import numpy as np
 
 from wavetrim.cpu.blocks import MAX_BLOCK_FLOPS, count_useful
-from wavetrim.cpu.products import Matrix, multiply_quietly
+from wavetrim.cpu.products import multiply_quietly
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.native.element_types import BLAS_DTYPES
+from wavetrim.native.plain import Matrix
 from wavetrim.native.pool import Crowd
 
 _LOST_SECONDS: Final = 1e-3

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from wavetrim.cpu.errors import OperandError
-from wavetrim.cpu.products import DTYPES, Matrix
+from wavetrim.cpu.products import DTYPES
 from wavetrim.native.element_types import is_integer
+from wavetrim.native.plain import Matrix
 
 
 def check_operands(a: Matrix, b: Matrix, c: Matrix, *, alpha: float, beta: float) -> None:

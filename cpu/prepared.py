@@ -8,8 +8,9 @@ import numpy as np
 
 from wavetrim.cpu.blocks import cut_blocks, cut_depth, is_small
 from wavetrim.cpu.operands import lay_out
-from wavetrim.cpu.products import DTYPES, Matrix
+from wavetrim.cpu.products import DTYPES
 from wavetrim.native.element_types import find_dtype
+from wavetrim.native.plain import Matrix
 
 NATIVE_DTYPES: Final = tuple(
     find_dtype(name) for name in ("float32", "float64", "complex64", "complex128", "bfloat16")

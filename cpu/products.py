@@ -12,13 +12,11 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wavetrim.cpu.errors import ProductCancelled
 from wavetrim.native.element_types import BLAS_DTYPES, HALVES, find_accumulator, is_integer
+from wavetrim.native.plain import Matrix
 from wavetrim.native.tuned import TEMPORARY_ELEMENTS
-
-Matrix = NDArray[Any]
 
 DTYPES = frozenset(
     np.dtype(name)

@@ -9,16 +9,10 @@ from typing import TypeVar
 import numpy as np
 
 from wavetrim.cpu.blocks import Block, cut_blocks, cut_depth
-from wavetrim.cpu.products import (
-    Matrix,
-    Reports,
-    combine,
-    form_product,
-    multiply_block,
-    scale,
-)
+from wavetrim.cpu.products import Reports, combine, form_product, multiply_block, scale
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.native.element_types import BLAS_DTYPES, find_accumulator
+from wavetrim.native.plain import Matrix
 from wavetrim.native.tuned import TEMPORARY_ELEMENTS
 
 _Part = TypeVar("_Part")

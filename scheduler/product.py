@@ -4,12 +4,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wavetrim.kernels.transfer.pinned import is_pinned
 from wavetrim.native.element_types import find_accumulator, round_factor
-
-Matrix = NDArray[Any]
+from wavetrim.native.plain import Matrix
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from wavetrim.kernels.pipeline.prepared_steps import PreparedSteps
 from wavetrim.kernels.pipeline.resident_cache import Resident
 from wavetrim.kernels.pipeline.submission import Submitter
 from wavetrim.kernels.schedule.panels import Cut
-from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.kernels.transfer.stage import Stage
+from wavetrim.native.plain import Matrix
 from wavetrim.native.pool import ThreadPool
 
 

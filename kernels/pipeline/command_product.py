@@ -6,8 +6,7 @@ from wavetrim.kernels.pipeline.command_buffer import NOT_STAGED, CommandBuffer, 
 from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.kernels.transfer.pinned import Matrix
-from wavetrim.native.plain import Addresses, PlainOperands
+from wavetrim.native.plain import Addresses, Matrix, PlainOperands
 
 if TYPE_CHECKING:
     from wavetrim.kernels.pipeline.pipeline import GpuPipeline

@@ -10,9 +10,9 @@ from wavetrim.kernels.pipeline.resident_cache import Resident
 from wavetrim.kernels.schedule.panels import PanelProblem, describe_product
 from wavetrim.kernels.schedule.steps import Step
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.kernels.transfer.pinned import Matrix, is_locked
+from wavetrim.kernels.transfer.pinned import is_locked
 from wavetrim.native.element_types import find_accumulator, find_dtype
-from wavetrim.native.plain import find_address
+from wavetrim.native.plain import Matrix, find_address
 
 AWAKE_PRODUCT_BYTES: Final = 512 << 20  # bytes
 """Largest A, B and C together for which the calling thread waits without naps. Chosen: their

@@ -31,7 +31,7 @@ from wavetrim.kernels.pipeline.straight import StraightProducts
 from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.transfer.host_library import open_copiers
-from wavetrim.kernels.transfer.pinned import Matrix
+from wavetrim.native.plain import Matrix
 from wavetrim.native.pool import Crowd
 from wavetrim.native.tuned import STAGING_THREADS
 

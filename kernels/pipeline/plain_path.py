@@ -13,8 +13,8 @@ from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.host_product import ArrivedRows, GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.resident_cache import Resident
 from wavetrim.kernels.schedule.panels import Cut
-from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.kernels.transfer.transfers import copy_in, copy_out
+from wavetrim.native.plain import Matrix
 
 
 class PlainPath:

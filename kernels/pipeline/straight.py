@@ -11,8 +11,7 @@ from wavetrim.kernels.gemm.operands import Layout, Product
 from wavetrim.kernels.gemm.prepared import bind_context
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.kernels.transfer.pinned import Matrix
-from wavetrim.native.plain import Addresses, PlainOperands
+from wavetrim.native.plain import Addresses, Matrix, PlainOperands
 
 if TYPE_CHECKING:
     from wavetrim.kernels.pipeline.pipeline import GpuPipeline

@@ -12,7 +12,8 @@ import numpy as np
 
 from wavetrim.kernels.errors import translate_failures
 from wavetrim.kernels.timing.readings import LinkReading
-from wavetrim.kernels.transfer.pinned import Matrix, lock_matrix, pin_matrix
+from wavetrim.kernels.transfer.pinned import lock_matrix, pin_matrix
+from wavetrim.native.plain import Matrix
 
 MEMORIES: Final = ("pageable", "registered", "pinned")
 """Kinds of host memory: ordinary, page-locked in place, and allocated page-locked."""

@@ -11,7 +11,7 @@ from wavetrim.kernels.errors import translate_failures
 from wavetrim.kernels.gemm.dispatch import multiply_on_device
 from wavetrim.kernels.gemm.operands import DeviceArray
 from wavetrim.kernels.spec import KernelSpec
-from wavetrim.kernels.transfer.pinned import Matrix
+from wavetrim.native.plain import Matrix
 
 FILLER_BYTES: Final = 512 * 2**20
 """Memory that the GPU fills before timed launches. Chosen: more than any L2 cache, and filling it

@@ -6,17 +6,15 @@ import weakref
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from wavetrim.kernels.errors import DeviceFailure, OperandError
 from wavetrim.kernels.events import find_runtime
 from wavetrim.native.element_types import find_dtype
-from wavetrim.native.plain import find_address
-
-Matrix = NDArray[Any]
+from wavetrim.native.plain import Matrix, find_address
 
 _PORTABLE: Final = 1  # cudaHostAllocPortable and cudaHostRegisterPortable
 _HOST: Final = 1  # cudaMemoryTypeHost

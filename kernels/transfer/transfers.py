@@ -6,7 +6,8 @@ from typing import Any, Final
 import numpy as np
 
 from wavetrim.kernels.gemm.operands import Layout
-from wavetrim.kernels.transfer.pinned import Matrix, has_adjacent_rows
+from wavetrim.kernels.transfer.pinned import has_adjacent_rows
+from wavetrim.native.plain import Matrix
 
 _TO_DEVICE: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost

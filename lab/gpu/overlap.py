@@ -10,9 +10,9 @@ import numpy as np
 
 from wavetrim.kernels.timing.links import allocate_memory
 from wavetrim.kernels.timing.readings import Timed
-from wavetrim.kernels.transfer.pinned import Matrix
 from wavetrim.lab.gpu.catalog import SPIN
 from wavetrim.lab.gpu.stopwatch import Stopwatch
+from wavetrim.native.plain import Matrix
 
 _SMALL_KERNEL_SECONDS: Final = 1e-3
 

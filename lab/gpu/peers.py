@@ -11,8 +11,9 @@ import numpy as np
 from wavetrim.kernels.errors import translate_failures
 from wavetrim.kernels.gemm.launch import load_functions
 from wavetrim.kernels.timing.readings import LinkReading
-from wavetrim.kernels.transfer.pinned import Matrix, pin_matrix
+from wavetrim.kernels.transfer.pinned import pin_matrix
 from wavetrim.lab.gpu.catalog import STRIDED_COPY
+from wavetrim.native.plain import Matrix
 
 _STAGE_BYTES: Final = 4 << 20
 _ALREADY_ENABLED: Final = 704  # cudaErrorPeerAccessAlreadyEnabled

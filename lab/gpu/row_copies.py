@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from wavetrim.kernels.transfer.pinned import Matrix, pin_matrix
+from wavetrim.kernels.transfer.pinned import pin_matrix
 from wavetrim.lab.gpu.stopwatch import Stopwatch
+from wavetrim.native.plain import Matrix
 
 GAPS: Final = ("none", "host", "both")
 """Where rows have gaps: nowhere, in host memory, in host and GPU memory."""

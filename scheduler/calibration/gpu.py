@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from wavetrim.cpu.products import Matrix
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.timing.whole_tiles import KernelProbe
+from wavetrim.native.plain import Matrix
 from wavetrim.scheduler.calibration.repetition import OperandMemory, repeat, time_call
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.options import PlanOptions

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from wavetrim.cpu.products import Matrix
 from wavetrim.kernels.transfer.pinned import pin_array
+from wavetrim.native.plain import Matrix
 from wavetrim.scheduler.problem import Memory
 
 REST_SECONDS: Final = 1e-3

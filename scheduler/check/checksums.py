@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.halves import widen_halves
 from wavetrim.native.element_types import find_accumulator
-from wavetrim.scheduler.product import EngineProduct, Matrix
+from wavetrim.native.plain import Matrix
+from wavetrim.scheduler.product import EngineProduct
 
 WEIGHTS: Final = (-1.75, -1.5, -1.25, -1.0, 1.0, 1.25, 1.5, 1.75)
 """Weights of columns, exact in every element type."""

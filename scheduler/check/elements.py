@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.native.element_types import find_limits
-from wavetrim.scheduler.product import EngineProduct, Matrix
+from wavetrim.native.plain import Matrix
+from wavetrim.scheduler.product import EngineProduct
 
 Rows = NDArray[np.intp]
 Suspects = NDArray[np.bool_]

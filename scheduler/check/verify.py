@@ -7,10 +7,11 @@ import numpy as np
 
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.native.element_types import is_integer, round_factor
+from wavetrim.native.plain import Matrix
 from wavetrim.scheduler.check.checksums import VECTORS, WEIGHTS, Checksums, find_wrong_rows
 from wavetrim.scheduler.check.elements import compare_elements
 from wavetrim.scheduler.errors import VerificationFailed
-from wavetrim.scheduler.product import EngineProduct, Matrix
+from wavetrim.scheduler.product import EngineProduct
 
 
 @dataclass(frozen=True, slots=True)

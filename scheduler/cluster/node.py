@@ -20,13 +20,14 @@ import ray
 
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.transfer.pinned import pin_array
+from wavetrim.native.plain import Matrix
 from wavetrim.scheduler.engine.answer import describe_failure
 from wavetrim.scheduler.engine.messages import POISONED_EXIT, RunRequest
 from wavetrim.scheduler.engine.process import EngineOptions, open_devices
 from wavetrim.scheduler.engine.run import Runner
 from wavetrim.scheduler.errors import OperandGone
 from wavetrim.scheduler.execution.rows import Hooks
-from wavetrim.scheduler.product import EngineProduct, Matrix
+from wavetrim.scheduler.product import EngineProduct
 from wavetrim.scheduler.profile.store import dump_profile
 
 _CANCELLED: Final = 256

@@ -180,7 +180,8 @@ class RunRequest:
         found = {name: message[name] for name in _FIELDS}
         for name in ("a", "b", "c", "out"):
             found[name] = None if found[name] is None else Operand.read(found[name])
-        found["options"] = PlanOptions.read(found["options"] or {})
+        options = found["options"]
+        found["options"] = NO_OPTIONS if options is None else PlanOptions.read(options)
         if found["device_set"] is not None:
             found["device_set"] = frozenset(found["device_set"])
         return cls(**found)

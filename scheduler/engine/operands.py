@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.native.element_types import find_dtype
+from wavetrim.native.plain import Matrix
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.errors import SchedulerError, SlabError
-from wavetrim.scheduler.product import EngineProduct, Matrix
+from wavetrim.scheduler.product import EngineProduct
 
 _MOST_BYTES: Final = 2**62
 """More than NumPy counts in an array, even in one without elements."""

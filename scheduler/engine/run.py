@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from wavetrim.cpu.products import scale
+from wavetrim.native.plain import Matrix
 from wavetrim.scheduler.check.checked import compute_checked
 from wavetrim.scheduler.engine.answer import (
     Figures,
@@ -34,7 +35,7 @@ from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.planning.residency import Savings
 from wavetrim.scheduler.problem import GemmProblem, Memory
-from wavetrim.scheduler.product import EngineProduct, Matrix
+from wavetrim.scheduler.product import EngineProduct
 from wavetrim.scheduler.profile.machine import MachineProfile
 
 _FILL_BYTES: Final = 32 * 2**20

@@ -15,6 +15,7 @@ from wavetrim.cpu.prepared import NATIVE_DTYPES
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.native.call_threads import CallThreads
+from wavetrim.native.plain import Matrix
 from wavetrim.scheduler.execution.gpus import Gpus
 from wavetrim.scheduler.execution.pages import make_pages
 from wavetrim.scheduler.execution.product import NOTHING, PlannedProduct, raise_translated
@@ -24,7 +25,6 @@ from wavetrim.scheduler.execution.timings import RunNotes, Timings, sum_up
 from wavetrim.scheduler.execution.watchdog import Watchdog
 from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.product import Matrix
 
 
 class Executor:

@@ -16,12 +16,12 @@ from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.kernels.pipeline.team import Team, TeamPart
 from wavetrim.native.call_threads import CallThreads
+from wavetrim.native.plain import Matrix
 from wavetrim.scheduler.execution.pages import LEAST_BYTES
 from wavetrim.scheduler.execution.product import NOTHING, PlannedProduct, raise_translated
 from wavetrim.scheduler.execution.rows import NO_HOOKS, RowReports
 from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.product import Matrix
 
 _KEPT: Final = 512
 """Plans whose teams are kept; chosen, to bound host memory."""

@@ -19,12 +19,13 @@ import os
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.native.call_threads import CallThreads
+from wavetrim.native.plain import Matrix
 
 _PIECE_BYTES: Final = 8 * 2**20
 """Memory whose pages are made in one call, which cannot be cancelled; chosen."""
@@ -49,7 +50,6 @@ _MADV_HUGEPAGE: Final = 14
 _MADV_POPULATE_WRITE: Final = 23
 _MADV_COLLAPSE: Final = 25
 
-Matrix = NDArray[Any]
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p

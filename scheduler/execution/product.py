@@ -7,10 +7,10 @@ from wavetrim.cpu.errors import CpuError, ProductCancelled
 from wavetrim.kernels.errors import DeviceFailure, KernelsError, PipelineCancelled
 from wavetrim.kernels.pipeline.host_product import NO_GPU_HOOKS, GpuHooks, HostProduct
 from wavetrim.kernels.pipeline.resident_cache import Resident
+from wavetrim.native.plain import Matrix
 from wavetrim.scheduler.errors import ExecutionCancelled, ExecutionError
 from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks
 from wavetrim.scheduler.planning.plan import Plan
-from wavetrim.scheduler.product import Matrix
 
 NOTHING: Final = nullcontext()
 """A context that does nothing; made once, because that time matters to short products."""

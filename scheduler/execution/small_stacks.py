@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 
 from wavetrim.cpu.gemm import CpuPool
-from wavetrim.cpu.products import Matrix, multiply_alone
+from wavetrim.cpu.products import multiply_alone
+from wavetrim.native.plain import Matrix
 from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.product import EngineProduct

@@ -127,11 +127,9 @@ class KnownProducts:
         if not (type(f) is str and f == "auto" and type(device) in (str, NoneType)):
             return None, None
         addresses, is_pinned = None, False
-        if out is None:
-            c = np.empty((m, n), a.dtype)
-        else:
-            c, addresses = out, find_addresses(a, b, out)
-            is_pinned = self._were_locked is not None and self._were_locked((a, b, c), addresses)
+        if out is not None:
+            addresses = find_addresses(a, b, out)
+            is_pinned = self._were_locked is not None and self._were_locked((a, b, out), addresses)
         # A GPU copies page-locked memory without a core, and a tiny product needs only this one.
         needs_cores = not is_pinned and m * n * k >= LEAST_PLANNED_TERMS
         crowd = self._machine.find_crowd() if needs_cores else None
@@ -142,6 +140,7 @@ class KnownProducts:
         way.products += 1
         if way.products % _CHECKED_EVERY == 0 and not self._is_current(way.plan):
             return None, kind
+        c = np.empty((m, n), a.dtype) if out is None else out
         return (c, None) if way.compute(a, b, c, addresses) else (None, kind)
 
     def _is_current(self, plan: "Plan | None") -> bool:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wavetrim.cpu.numpy_products import NumpyProducts
 from wavetrim.cpu.threads import blas_limit, count_default_threads
@@ -29,8 +28,6 @@ from wavetrim.scheduler.local.known import KnownProducts
 
 if TYPE_CHECKING:
     from wavetrim.scheduler.local.planned import PlannedProducts
-
-Matrix = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from numpy.typing import NDArray
-
 from wavetrim.cpu.threads import blas_limit
+from wavetrim.native.plain import Matrix
 from wavetrim.native.pool import Crowd
 from wavetrim.scheduler.calibration.cpu import open_profiles
 from wavetrim.scheduler.errors import ExecutionError, PlanError
@@ -26,7 +25,6 @@ from wavetrim.scheduler.profile.store import find_profile
 if TYPE_CHECKING:
     from wavetrim.scheduler.local.machine import LocalMachine
 
-Matrix = NDArray[Any]
 T = TypeVar("T")
 
 
