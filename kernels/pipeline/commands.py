@@ -143,7 +143,8 @@ class Recorder:
         begin = self._begin(queue)
         if step.loads_b and self._rank is not None:
             piece = self._load_piece(layout, self._rank)
-        self._copy(CommandKind.COPY_IN, _A, step.rows, step.depth, layout.a)
+        if step.a_depth:
+            self._copy(CommandKind.COPY_IN, _A, step.rows, step.a_depth, layout.a_in)
         if step.loads_b and self._rank is None:
             self._copy(CommandKind.COPY_IN, _B, step.depth, step.columns, layout.b)
         if reads_c:

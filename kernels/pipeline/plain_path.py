@@ -40,11 +40,13 @@ class PlainPath:
         with self._compute:
             for index, layout in enumerate(steps.layouts):
                 step = layout.step
-                row, depth, column = (
-                    slice(part.start, part.stop) for part in (step.rows, step.depth, step.columns)
+                row, depth, column, copied = (
+                    slice(part.start, part.stop)
+                    for part in (step.rows, step.depth, step.columns, step.a_depth)
                 )
                 with self._time(copies):
-                    copy_in(product.a[row, depth], layout.a, self._compute)
+                    if step.a_depth:
+                        copy_in(product.a[row, copied], layout.a_in, self._compute)
                     if step.loads_b:
                         copy_in(product.b[depth, column], layout.b, self._compute)
                     if step.first and product.beta != 0:

@@ -25,6 +25,7 @@ class StepLayout:
     Attributes:
         step: The step.
         a: Layout of A[rows, depth].
+        a_in: Layout of A[rows, a_depth], which is copied in.
         b: Layout of B[depth, columns].
         c: Layout of C[rows, columns].
         terms: Memory for the terms of A and B; None for kernels without terms.
@@ -32,6 +33,7 @@ class StepLayout:
 
     step: Step
     a: Layout
+    a_in: Layout
     b: Layout
     c: Layout
     terms: TermMemory | None
@@ -122,6 +124,7 @@ def lay_out_steps(
         c = lay_out(first_c + step.c_slot * buffers.c_bytes, len(rows), width, item_bytes)
         shift = step.depth_offset - step.depth.start
         used = range(step.depth.start + shift, step.depth.stop + shift)
+        copied = range(step.a_depth.start + shift, step.a_depth.stop + shift)
         if resident_b is None:
             b_layout = b.cut(used, range(width))
         else:
@@ -130,6 +133,7 @@ def lay_out_steps(
         return StepLayout(
             step,
             a.cut(rows, used),
+            a.cut(rows, copied),
             b_layout,
             c.cut(rows, range(width)),
             memory if buffers.term_bytes else None,

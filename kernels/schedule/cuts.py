@@ -32,8 +32,10 @@ from wavetrim.kernels.schedule.panels import (
     take_whole,
 )
 
-PANELS: Final = (2, 4, 8, 16, 32)
-"""Numbers of panels that are tried, besides one. Chosen: few, because each new shape tries all."""
+PANELS: Final = (1, 2, 4, 8, 16, 32)
+FEW_PANELS: Final = (1, 4, 32)
+"""Numbers of panels that are tried, and those with parts of K in the first. Chosen: few, because
+each new shape tries all."""
 
 DEPTH_PARTS: Final = 6
 """Parts of K in which the first panel is computed while B arrives; chosen."""
@@ -204,8 +206,9 @@ def _time_parts(
     stored_panels: list[float] = []
     loaded = passed = computed = stored = busy = call_seconds
     # Conditions where `max` and `min` would be shorter: those take a third of a new shape's time.
-    for index, (some_rows, some_columns, some_depth, begins_b) in enumerate(parts):
+    for index, (some_rows, some_columns, some_depth, copied, begins_b) in enumerate(parts):
         rows, columns, depth = size = len(some_rows), len(some_columns), len(some_depth)
+        a_depth = len(copied)
         begins_c, ends_c = some_depth.start == 0, some_depth.stop == k
         ready = call_seconds + index * step_seconds
         start = loaded if loaded > ready else ready
@@ -213,8 +216,8 @@ def _time_parts(
             start = max(start, computed_panels[-slots])
             computed = max(computed, stored_panels[-slots])
         b_items = depth * columns if begins_b and not resident else 0
-        loaded = start + step_seconds + (rows * depth + b_items * own_share) * in_seconds
-        if depth < k:
+        loaded = start + step_seconds + (rows * a_depth + b_items * own_share) * in_seconds
+        if 0 < a_depth < k:
             loaded += rows * row_seconds
         # While copies out are under way, both take longer.
         together = (stored if stored < loaded else loaded) - (busy if busy > start else start)
@@ -259,34 +262,51 @@ def find_bound(problem: PanelProblem, rows: int, rates: Rates) -> float:
 
 
 def list_cuts(problem: PanelProblem, rates: Rates) -> Iterator[Cut]:
-    """All cuts that are tried: by number of panels, with and without parts of K in the first."""
+    """All cuts that are tried: by number of panels, with and without parts of K in the first.
+
+    Parts of K let kernels start sooner. But copies of parts of A's rows are slower than those of
+    whole rows, and where copies and kernels take about as long, that shows.
+    """
     m, k = problem.m, problem.k
     if problem.is_straight:
         yield take_whole(problem)
         return
-    # All rows in one panel are not rounded to whole waves.
-    sizes = list(dict.fromkeys([m, *(_round_rows(problem, divide_up(m, one)) for one in PANELS)]))
-    for rows in sizes:
+    for rows in _list_heights(problem, PANELS):
         yield Cut(first_rows=rows, panel_rows=rows, depth=k)
     depth = divide_up(k, DEPTH_PARTS * DEPTH_QUANTUM) * DEPTH_QUANTUM
     if k < LEAST_DEPTH or depth >= k or not problem.sums_in_parts:
         return
-    high = _find_height(problem, rates)
-    for rows in sizes:
-        yield Cut(first_rows=m if rows >= m else min(m, high), panel_rows=rows, depth=depth)
+    for a_first in (False, True):
+        high = _find_height(problem, rates, a_first=a_first)
+        for rows in _list_heights(problem, FEW_PANELS):
+            yield Cut(m if rows >= m else min(m, high), rows, depth, a_first)
 
 
-def _find_height(problem: PanelProblem, rates: Rates) -> int:
-    """Height of a first panel that keeps the GPU busy while B and its A arrive; at most M / 2."""
+def _find_height(problem: PanelProblem, rates: Rates, *, a_first: bool) -> int:
+    """Height of a first panel that keeps the GPU busy while B arrives; at most M / 2.
+
+    Its A arrives meanwhile, unless that came first.
+    """
     copy_seconds = problem.k * problem.item_bytes / rates.in_bytes_per_second  # of a row of A
     wave_rows = problem.slots / problem.tiles_per_tile_row * problem.tile_m
-    row_seconds = rates.find_wave_seconds(problem.k) / wave_rows - copy_seconds
+    row_seconds = rates.find_wave_seconds(problem.k) / wave_rows
+    if not a_first:
+        row_seconds -= copy_seconds
     high = problem.n * copy_seconds / row_seconds if row_seconds > 0 else inf
     return max(1, int(min(high, problem.m / 2) / problem.tile_m)) * problem.tile_m
 
 
+def _list_heights(problem: PanelProblem, counts: tuple[int, ...]) -> list[int]:
+    """Rows of a panel with about these numbers of panels; all rows, if one, are not rounded."""
+    m = problem.m
+    return list(
+        dict.fromkeys(m if one == 1 else _round_rows(problem, divide_up(m, one)) for one in counts)
+    )
+
+
 def _round_rows(problem: PanelProblem, rows: int) -> int:
-    """`rows` rounded to whole waves, or if that is too coarse to rows of tiles; at most M."""
-    wave_rows, tile_m = problem.wave_rows, problem.tile_m
-    quantum = wave_rows if rows > _NEAR * wave_rows else tile_m
-    return min(problem.m, max(1, round(rows / quantum)) * quantum)
+    """`rows` rounded to what whole waves hold, or if that is too coarse to rows of tiles."""
+    tile_m = problem.tile_m
+    waves = rows / tile_m * problem.tiles_per_tile_row / problem.slots
+    in_waves = problem.find_rows_in_waves(max(1, round(waves))) if waves > _NEAR else 0
+    return min(problem.m, in_waves or max(1, round(rows / tile_m)) * tile_m)

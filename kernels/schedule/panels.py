@@ -5,7 +5,7 @@ time; one such round is a *wave*. The last wave, the *tail*, takes as long as a 
 kernel divides its tiles along K among all slots (stream-K: Osama et al., 2023). Then it takes about
 the share of a wave that it fills, and the time to add up the parts.
 
-A `Cut` is three numbers, and the list of parts follows from it: the planner predicts the time of
+A `Cut` is four numbers, and the list of parts follows from it: the planner predicts the time of
 that list, and the pipeline runs it (`steps`).
 """
 
@@ -67,11 +67,6 @@ class PanelProblem:
     def tiles_per_tile_row(self) -> int:
         """Thread blocks that cover `tile_m` rows of C."""
         return divide_up(self.n, self.tile_n)
-
-    @property
-    def wave_rows(self) -> int:
-        """Rows that the tiles of one wave cover, at least one row of tiles."""
-        return max(1, self.slots // self.tiles_per_tile_row) * self.tile_m
 
     @property
     def sums_in_parts(self) -> bool:
@@ -166,18 +161,21 @@ class Cut(NamedTuple):
         first_rows: Rows of the first panel, which may go along K in parts while B arrives.
         panel_rows: Rows of the panels after it; the last ones are smaller.
         depth: Part of K that the first panel takes at a time: K to wait for all of B.
+        a_first: Whether all of the first panel's A is copied in before B, in whole rows. Else each
+            part copies in what it needs.
     """
 
     first_rows: int
     panel_rows: int
     depth: int
+    a_first: bool = False
 
 
-Part: TypeAlias = tuple[range, range, range, bool]
+Part: TypeAlias = tuple[range, range, range, range, bool]
 """One launch: C[rows, columns] ← A[rows, depth] · B[depth, columns], or added to C.
 
-Its rows, columns and depth, and whether it is the first part with this B[depth, columns]. A plain
-tuple: a new shape makes hundreds.
+Its rows, columns and depth; the columns of A to copy in first, none if earlier parts did; and
+whether it is the first part with this B[depth, columns]. A plain tuple: a new shape makes hundreds.
 """
 
 
@@ -203,10 +201,16 @@ def list_parts(problem: PanelProblem, cut: Cut, buffers: "Buffers") -> list[Part
     depths = _divide(problem.k, buffers.depth)
     first_depths = _divide(problem.k, min(buffers.depth, cut.depth))
     cuts_k = buffers.depth < problem.k
+    first_copies = first_depths
+    if cut.a_first and not cuts_k:
+        first_copies = [range(problem.k)] + [range(0)] * (len(first_depths) - 1)
     parts: list[Part] = []
     for columns in _divide(problem.n, buffers.columns):
-        parts += [(first, columns, depth, True) for depth in first_depths]
-        parts += [(rows, columns, depth, cuts_k) for rows in panels for depth in depths]
+        parts += [
+            (first, columns, depth, copied, True)
+            for depth, copied in zip(first_depths, first_copies, strict=True)
+        ]
+        parts += [(rows, columns, depth, depth, cuts_k) for rows in panels for depth in depths]
     return parts
 
 

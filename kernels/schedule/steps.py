@@ -19,6 +19,7 @@ class Step(NamedTuple):
         rows: Rows of A and C.
         columns: Columns of B and C, as many as the full buffers have.
         depth: Columns of A, rows of B.
+        a_depth: Columns of A to copy in first; none if an earlier step copied those of `depth`.
         depth_offset: Offset of `depth` in the buffers of A and B.
         buffer_depth: Columns of A and rows of B that the full buffers have.
         a_slot: Buffer of A.
@@ -37,6 +38,7 @@ class Step(NamedTuple):
     rows: range
     columns: range
     depth: range
+    a_depth: range
     depth_offset: int
     buffer_depth: int
     a_slot: int
@@ -97,7 +99,7 @@ def _assign_buffers(problem: PanelProblem, buffers: Buffers, parts: list[Part]) 
     k, b_resident = problem.k, problem.b_resident
     cuts_k = buffers.depth < k
     a, b, c = map(_Fills, (buffers.slots, buffers.b_slots, buffers.slots))
-    for index, (rows, columns, depth, begins_b) in enumerate(parts):
+    for index, (rows, columns, depth, a_depth, begins_b) in enumerate(parts):
         panel = columns.start, rows.start
         content = (*panel, depth.start) if cuts_k else panel
         a_slot, follows = a.take(index, content)
@@ -110,6 +112,7 @@ def _assign_buffers(problem: PanelProblem, buffers: Buffers, parts: list[Part]) 
             rows=rows,
             columns=columns,
             depth=depth,
+            a_depth=a_depth,
             depth_offset=0 if cuts_k else depth.start,
             buffer_depth=len(depth) if cuts_k else k,
             a_slot=a_slot,

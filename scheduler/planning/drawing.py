@@ -123,7 +123,7 @@ def _list_gpu_spans(part: GpuPart, factor: float) -> dict[Work, list[dict[str, A
     factor *= part.seconds / max(one.copy_out[1] for one in traced if one.copy_out)
     row, column = part.rows.start, part.columns.start  # those of a step count from the part's
     for one in traced:
-        part_rows, part_columns, depth, _ = one.part
+        part_rows, part_columns, depth, *_ = one.part
         rows = range(row + part_rows.start, row + part_rows.stop)
         columns = range(column + part_columns.start, column + part_columns.stop)
         for work, time in zip(GPU_WORK, (one.copy_in, one.kernel, one.copy_out), strict=True):
