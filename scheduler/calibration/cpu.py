@@ -19,7 +19,6 @@ from wavetrim.cpu.model import find_largest_cache_bytes
 from wavetrim.scheduler.calibration.repetition import OperandMemory, repeat
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.product import NOTHING
-from wavetrim.scheduler.planning.cpu_rows import READ_FIRST_MOVES
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.scheduler.profile.estimate import estimate_cpu
 from wavetrim.scheduler.profile.machine import CpuModel
@@ -64,7 +63,7 @@ def measure_cpu(pool: CpuPool, memory: OperandMemory, source: str) -> CpuModel:
     cpu = replace(
         assumed,
         read_gbytes_per_second=1e-9 * uncached_bytes / read_seconds,
-        write_gbytes_per_second=1e-9 * READ_FIRST_MOVES * uncached_bytes / write_seconds,
+        write_gbytes_per_second=1e-9 * uncached_bytes / write_seconds,
         source=source,
     )
     cpu = _measure_arithmetic(time_product, cpu)

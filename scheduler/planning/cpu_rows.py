@@ -17,14 +17,6 @@ CALL_SECONDS: Final = 8e-6
 THREAD_CACHE_BYTES: Final = 1 << 20
 """Bytes of C of each thread that a cache holds for whoever reads C next; chosen."""
 
-READ_FIRST_BYTES: Final = 128 << 20
-"""Least size of all of C, in bytes, with which caches read C before they write it, beside a GPU. The
-CPU alone wrote 268 MB in 4 ms, its full rate, on two of three hosts (16 cores; H100:
-results/host-h100-sweeps.json, H200: 4a3fe45b), in 7.8 on one (results/host-h200-sweeps.json).
-Chosen: above the share of a large cache that one virtual machine gets."""
-
-READ_FIRST_MOVES: Final = 2  # times that each byte of such a C is moved
-
 THREAD_BYTES: Final = 2.0
 """Bytes that one thread alone moves in a second, as a multiple of its share when all move bytes.
 Chosen: about this on an H200's host, where threads share memory bandwidth."""
@@ -46,7 +38,7 @@ class Contention(NamedTuple):
 
 CONTENTION: Final[dict[Memory, Contention]] = {
     "pageable": Contention(start_seconds=1.25e-3, copies=1.6, memory=1.6),
-    "pinned": Contention(start_seconds=0.3e-3, copies=1.0, memory=1.8),
+    "pinned": Contention(start_seconds=0.3e-3, copies=1.0, memory=2.6),
 }
 """Chosen, by sweeps of F on an H100 and two H200s with 16 cores (results/host-*-sweeps.json). A GPU
 copies page-locked memory as fast as without a CPU part, which pays for it. They are not calibrated:
@@ -74,7 +66,7 @@ def find_cpu_seconds(
     if rows == 0:
         return 0.0
     n, k = problem.n, problem.k
-    flop_seconds, byte_seconds = _find_full_rate_seconds(problem, cpu, rows, reads_first=beside_gpu)
+    flop_seconds, byte_seconds = _find_full_rate_seconds(problem, cpu, rows)
     left = count_split_threads(cpu.threads, problem.memory) if beside_gpu else cpu.threads
     taking = count_shares(rows, n, k, left)
     part = left / cpu.threads
@@ -118,22 +110,15 @@ def count_split_threads(threads: int, memory: Memory) -> int:
     return max(1, threads - (max(1, threads // 8) if memory == "pageable" else 1))
 
 
-def _find_full_rate_seconds(
-    problem: GemmProblem, cpu: CpuModel, rows: int, *, reads_first: bool = False
-) -> tuple[float, float]:
-    """Seconds of the arithmetic of some rows, and of their bytes, at the rates of all threads.
-
-    With `reads_first` a large C is read before it is written.
-    """
+def _find_full_rate_seconds(problem: GemmProblem, cpu: CpuModel, rows: int) -> tuple[float, float]:
+    """Seconds of the arithmetic of some rows, and of their bytes, at the rates of all threads."""
     n, k, item_bytes = problem.n, problem.k, problem.item_bytes
     flops = 2 * rows * n * k
     c_bytes = rows * n * item_bytes
-    # What the caches do not hold of all of C is written to memory, and read from there first.
+    # What the caches do not hold of all of C is written to memory.
     whole_bytes = problem.m * n * item_bytes
     written_bytes = c_bytes * max(0.0, 1 - cpu.threads * THREAD_CACHE_BYTES / whole_bytes)
     read_bytes = (n + rows) * k * item_bytes + c_bytes - written_bytes
-    if reads_first and whole_bytes > READ_FIRST_BYTES:
-        written_bytes *= READ_FIRST_MOVES
     byte_seconds = read_bytes / cpu.read_gbytes_per_second
     byte_seconds += written_bytes / cpu.write_gbytes_per_second
     return 1e-9 * flops / cpu.find_gflops(problem.dtype), 1e-9 * byte_seconds

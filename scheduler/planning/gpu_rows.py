@@ -33,9 +33,10 @@ STEP_SECONDS: Final[dict[Memory, float]] = {"pageable": 4e-5, "pinned": 1.3e-5}
 """Time of a step without its bytes: enqueueing it, and the latency of a copy. Page-locked memory:
 13 to 20 µs on an H100 and an H200 with 16 cores (d9b6696f). Pageable memory: chosen."""
 
-ROW_SECONDS: Final = 4e-8
-"""Time that a row adds to a page-locked copy of parts of rows; on an H100 7 to 47 ns for parts of 2
-to 32 KiB (1f09f97)."""
+ROW_SECONDS: Final = 1e-7
+"""Time that a row adds to a page-locked copy of parts of rows. On an H100 7 to 47 ns for parts of 2
+to 32 KiB (1f09f97), on an H200 100 to 180: 8192³ and 6144³ of float64 took 0.8 and 0.5 ms longer in
+six parts of K than in three (16 cores; 2fd990ed)."""
 
 STRAIGHT_SECONDS: Final[dict[Memory, float]] = {"pageable": 1.6e-3, "pinned": 4e-4}
 """Longest copies of a product that takes the straight path. If it were cut, copies would overlap.

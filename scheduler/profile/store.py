@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 _LIBRARIES: Final = ("wavetrim", "numpy", "cupy-cuda13x", "nvidia-cublas")
 """Distributions whose versions are part of a calibration's key."""
 
-FORMAT_VERSION: Final = 7
+FORMAT_VERSION: Final = 8
 
 _NOT_WRITTEN: Final[Any] = {"corrections": True, "beside": {"__all__": {"corrections"}}}
 
