@@ -5,8 +5,8 @@
 them, `pipeline/` runs the steps on matrices in host memory, `transfer/` moves their bytes, and
 `gemm/` launches kernels on matrices on the GPU. `timing/` measures all of these.
 
-`device` describes the GPUs, `nvml` has their clocks and memory at this moment, `events` waits
-for them, and `errors` has what is refused or fails. `last_used` is the cache that all of these use.
+`device` describes the GPUs, `nvml` has their clocks and memory at this moment, and `errors` has
+what is refused or fails. `last_used` is the cache that all of these use.
 
 A kernel is one file in `cuda/` and an entry in `catalog`. NVRTC compiles it to a cubin, which is
 cached by source, options, architecture and compiler version. A kernel's tuned numbers are in its

@@ -1,19 +1,13 @@
 """Launches of the bulk kernel: tensor maps, division of tiles, memory for partial sums."""
 
 import ctypes
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from wavetrim.kernels.gemm.launch import count_sms, load_functions, prepare_strict
 from wavetrim.kernels.gemm.operands import Product
-from wavetrim.kernels.gemm.prepared import (
-    Call,
-    DriverCall,
-    PreparedLaunch,
-    prepare_clearing,
-    prepare_kernel,
-)
+from wavetrim.kernels.gemm.prepared import Command, PreparedLaunch, prepare_kernel
 from wavetrim.kernels.gemm.tails import Division, divide_tiles
 from wavetrim.kernels.gemm.tensor_maps import MOST, align, encode_tensor_map
 from wavetrim.kernels.spec import KernelSpec
@@ -22,8 +16,7 @@ _FLAG_BYTES: Final = 4
 _SUM_BYTES: Final = 4  # a float32
 
 
-@dataclass(frozen=True, slots=True)
-class Partials:
+class Partials(NamedTuple):
     """Memory in which the blocks of a launch exchange partial sums of a tile that they share.
 
     Attributes:
@@ -32,9 +25,9 @@ class Partials:
         memory: CuPy's memory, kept alive.
     """
 
-    sums: int
-    flags: int
-    memory: object
+    sums: int = 0
+    flags: int = 0
+    memory: object = None
 
 
 class Workspace:
@@ -59,15 +52,15 @@ class Workspace:
         Raises:
             OutOfMemoryError: CuPy's; not enough device memory.
         """
-        from cupy.cuda import alloc, get_current_stream
+        from cupy.cuda import alloc, get_current_stream, runtime
 
         sums_bytes = sms * spec.tile.m * spec.tile.n * _SUM_BYTES
         if self._sums_bytes < sums_bytes:
             self._sums, self._sums_bytes = alloc(sums_bytes), sums_bytes
         if self._flags is None:
-            self._flags = alloc(sms * _FLAG_BYTES)
-            clearing = prepare_clearing(self._flags.ptr, sms * _FLAG_BYTES)
-            clearing.enqueue(get_current_stream().ptr)
+            size_bytes = sms * _FLAG_BYTES
+            self._flags = alloc(size_bytes)
+            runtime.memsetAsync(self._flags.ptr, 0, size_bytes, get_current_stream().ptr)
         return Partials(self._sums.ptr, self._flags.ptr, (self._sums, self._flags))
 
     def free(self) -> None:
@@ -99,11 +92,11 @@ def prepare_bulk(
     tile, c = spec.tile, product.c
     tiles = -(-c.rows // tile.m) * -(-c.columns // tile.n)
     if product.k == 0 or max(c.rows, c.columns, product.k, tiles) > MOST:
-        return PreparedLaunch(spec.label, prepare_strict(product, cache_dir, sms=sms))
+        return PreparedLaunch((prepare_strict(product, cache_dir, sms=sms),))
     division = divide_tiles(tiles, -(-product.k // tile.k), sms or count_sms())
     try:
         (a, copy_a), (b, copy_b) = align(product.a), align(product.b)
-        partials = Partials(0, 0, None)
+        partials = Partials()
         if division.shared_tiles:
             partials = (workspace or Workspace()).find(spec, count_sms())
     except Exception as error:
@@ -111,16 +104,15 @@ def prepare_bulk(
 
         if not isinstance(error, OutOfMemoryError):
             raise
-        calls = prepare_strict(product, cache_dir, sms=sms)
-        return PreparedLaunch(spec.label, calls, lasting=False)
+        return PreparedLaunch((prepare_strict(product, cache_dir, sms=sms),), lasting=False)
     multiply = _prepare_multiply(spec, replace(product, a=a, b=b), division, partials, cache_dir)
-    copies: tuple[Call, ...] = (*copy_a, *copy_b)
-    return PreparedLaunch(spec.label, (*copies, multiply), lasting=not copies)
+    copies = (*copy_a, *copy_b)
+    return PreparedLaunch((*copies, multiply), lasting=not copies)
 
 
 def _prepare_multiply(
     spec: KernelSpec, product: Product, division: Division, partials: Partials, cache_dir: Path
-) -> DriverCall:
+) -> Command:
     tile, c = spec.tile, product.c
     map_a = encode_tensor_map(product.a, tile.m, tile.k, swizzle_bytes=64)
     map_b = encode_tensor_map(product.b, tile.k, tile.n)

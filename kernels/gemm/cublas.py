@@ -2,8 +2,6 @@
 
 import ctypes
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -11,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.kernels.errors import DeviceFailure, DeviceUnavailable, OperandError
-from wavetrim.kernels.gemm.launch import count_sms
 from wavetrim.kernels.gemm.operands import Product
-from wavetrim.kernels.gemm.partitions import hold_stream
 from wavetrim.kernels.gemm.prepared import Command, CommandKind, PreparedLaunch
 from wavetrim.kernels.spec import KernelSpec
 
@@ -73,64 +69,28 @@ def find_mode(dtype: str) -> int:
     return _EXACT_MODE if dtype in HALVES else _DEFAULT_MODE
 
 
-@dataclass(frozen=True, slots=True)
-class CublasCall:
-    """A product by cuBLAS on the current device and CuPy's current stream.
+def multiply_now(spec: KernelSpec, arguments: NDArray[np.int64]) -> None:
+    """Enqueue a product by cuBLAS on CuPy's current stream.
 
-    Attributes:
-        label: The catalog entry, for messages.
-        mode: The math mode.
-        library: CuPy's cuBLAS module.
-        find_handle: Returns the calling thread's handle; each thread has its own.
+    Args:
+        spec: The catalog entry, for the message and the mode.
         arguments: Arguments of cublasGemmEx after the handle.
-        factors: α and β in memory: cuBLAS reads them at each call.
-        sms: Limit of multiprocessors; None for all.
-        sms_quantum: Granularity of the limit.
-        words: `arguments` in memory, for a command buffer.
+
+    Raises:
+        DeviceFailure: cuBLAS refuses the product.
     """
+    from cupy.cuda import cublas, device
 
-    label: str
-    mode: int
-    library: Any
-    find_handle: Callable[[], int]
-    arguments: tuple[int, ...]
-    factors: NDArray[Any]
-    sms: int | None
-    sms_quantum: int
-    words: NDArray[np.int64]
-
-    @property
-    def command(self) -> Command:
-        """As `Call` says. Its one word is the address of `words`; a limit is the stream's."""
-        return Command(CommandKind.MULTIPLY, (self.words.ctypes.data,))
-
-    def enqueue(self, stream: int) -> None:  # noqa: ARG002 -- CuPy gives the handle its current one
-        """As `Call` says.
-
-        Raises:
-            OperandError: The driver makes no green context that small.
-            DeviceFailure: cuBLAS refuses the product.
-            DeviceUnavailable: The driver has no green contexts.
-        """
-        try:
-            if self.sms is None:
-                self._multiply()
-            else:
-                with hold_stream(self.sms, self.sms_quantum):
-                    self._multiply()
-        except self.library.CUBLASError as error:
-            poisoned = _FAILED in str(error)
-            raise DeviceFailure(f"{self.label}: {error}", poisoned=poisoned) from error
-
-    def _multiply(self) -> None:
-        """Call cuBLAS in the right mode, then restore it: the handle is CuPy's."""
-        library, handle = self.library, self.find_handle()
-        before = library.getMathMode(handle)
-        library.setMathMode(handle, self.mode)
-        try:
-            library.gemmEx(handle, *self.arguments)
-        finally:
-            library.setMathMode(handle, before)
+    handle = device.get_cublas_handle()  # CuPy's, so its mode is restored
+    before = cublas.getMathMode(handle)
+    cublas.setMathMode(handle, find_mode(spec.dtype))
+    try:
+        cublas.gemmEx(handle, *arguments.tolist())
+    except cublas.CUBLASError as error:
+        poisoned = _FAILED in str(error)
+        raise DeviceFailure(f"{spec.label}: {error}", poisoned=poisoned) from error
+    finally:
+        cublas.setMathMode(handle, before)
 
 
 @cache
@@ -178,30 +138,21 @@ def find_arguments(spec: KernelSpec, product: Product) -> tuple[tuple[int, ...],
     return arguments, factors
 
 
-def prepare_cublas(spec: KernelSpec, product: Product, sms: int | None = None) -> PreparedLaunch:
+def prepare_cublas(spec: KernelSpec, product: Product) -> PreparedLaunch:
     """Prepare a product by cuBLAS.
 
-    A green context's stream limits the multiprocessors. cuBLAS's own SM count target does not: it
-    makes cuBLAS choose a slower kernel that still runs on all of them.
-
-    Args:
-        spec: The catalog entry.
-        product: The product.
-        sms: Limit of multiprocessors, rounded down to a multiple of the entry's `sms_quantum`;
-            None for all.
+    Its stream limits the multiprocessors, if it is that of a green context. cuBLAS's own SM count
+    target does not: it makes cuBLAS choose a slower kernel that still runs on all of them.
 
     Raises:
         OperandError: A size exceeds 32 bits.
         DeviceUnavailable: cuBLAS is not installed.
     """
     try:
-        from cupy.cuda import cublas, device
+        from cupy.cuda import cublas  # noqa: F401 -- only whether it is there
     except ImportError as error:
         raise DeviceUnavailable(f"cuBLAS is not installed: {error}") from error
     arguments, factors = find_arguments(spec, product)
-    limit = None if sms is None or sms == count_sms() else sms
-    call = CublasCall(
-        *(spec.label, find_mode(spec.dtype), cublas, device.get_cublas_handle, arguments, factors),
-        *(limit, spec.sms_quantum, np.array(arguments, np.int64)),
-    )
-    return PreparedLaunch(spec.label, (call,))
+    words = np.array(arguments, np.int64)
+    command = Command(CommandKind.MULTIPLY, (words.ctypes.data,), (words, factors))
+    return PreparedLaunch((command,))

@@ -6,11 +6,18 @@ from typing import Any
 
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.bulk import Workspace, prepare_bulk
-from wavetrim.kernels.gemm.cublas import prepare_cublas
+from wavetrim.kernels.gemm.cublas import multiply_now, prepare_cublas
 from wavetrim.kernels.gemm.half import prepare_half
 from wavetrim.kernels.gemm.launch import count_sms, prepare_tiles
 from wavetrim.kernels.gemm.operands import DeviceArray, Product, describe_product
-from wavetrim.kernels.gemm.prepared import PreparedLaunch, bind_context, raise_failure
+from wavetrim.kernels.gemm.partitions import hold_stream
+from wavetrim.kernels.gemm.prepared import (
+    Command,
+    CommandKind,
+    PreparedLaunch,
+    bind_context,
+    raise_failure,
+)
 from wavetrim.kernels.gemm.tensor import prepare_terms
 from wavetrim.kernels.gemm.terms import TermMemory
 from wavetrim.kernels.spec import KernelSpec
@@ -58,8 +65,7 @@ def multiply_on_device(
     with cupy.cuda.Device(c.device.id), stream if stream is not None else nullcontext():
         check_sms(spec, sms, count_sms())
         bind_context()
-        launch = prepare_product(spec, product, cache_dir, sms=sms)
-        launch.enqueue(cupy.cuda.get_current_stream().ptr)
+        enqueue(spec, prepare_product(spec, product, cache_dir, sms=sms), sms=sms)
 
 
 def prepare_product(
@@ -90,16 +96,61 @@ def prepare_product(
     """
     try:
         if spec.is_cublas:
-            return prepare_cublas(spec, product, sms)
+            return prepare_cublas(spec, product)
         if isinstance(spec.tiling, BulkTiling):
             return prepare_bulk(spec, product, cache_dir, sms=sms, workspace=workspace)
         if isinstance(spec.tiling, ClusterTiling):
             return prepare_half(spec, product, cache_dir, sms=sms)
         if isinstance(spec.tiling, TermTiling):
             return prepare_terms(spec, product, cache_dir, sms=sms, memory=terms)
-        return PreparedLaunch(spec.label, prepare_tiles(spec, product, cache_dir, sms=sms))
+        return PreparedLaunch((prepare_tiles(spec, product, cache_dir, sms=sms),))
     except Exception as error:
         raise_failure(spec.label, error)
+
+
+def enqueue(spec: KernelSpec, launch: PreparedLaunch, *, sms: int | None = None) -> None:
+    """Enqueue a launch on CuPy's current stream, without waiting.
+
+    Args:
+        spec: The kernel.
+        launch: The launch, prepared for the current device.
+        sms: The limit that it was prepared for.
+
+    Raises:
+        OperandError: The driver makes no green context that small.
+        DeviceFailure: CUDA or cuBLAS refuses a command.
+        DeviceUnavailable: The driver has no green contexts.
+    """
+    from cupy.cuda import get_current_stream
+
+    is_limited = spec.is_cublas and sms is not None and sms != count_sms()
+    try:
+        with hold_stream(sms or 0, spec.sms_quantum) if is_limited else nullcontext():
+            stream: int = get_current_stream().ptr
+            for command in launch.commands:
+                _enqueue_one(spec, command, stream)
+    except Exception as error:
+        raise_failure(spec.label, error)
+
+
+def _enqueue_one(spec: KernelSpec, command: Command, stream: int) -> None:
+    from cupy.cuda import driver, runtime
+
+    words = command.words
+    if command.kind == CommandKind.LAUNCH:
+        function, blocks, x, y, z, shared_bytes, arguments = words
+        grid, block = (blocks, 1, 1), (x, y, z)
+        driver.launchKernel(function, *grid, *block, shared_bytes, stream, arguments, 0)
+    elif command.kind == CommandKind.CLEAR:
+        pointer, size_bytes = words
+        runtime.memsetAsync(pointer, 0, size_bytes, stream)
+    elif command.kind == CommandKind.COPY_BETWEEN:
+        source, target, rows, row_bytes, from_bytes, to_bytes = words
+        ends, kind = (target, to_bytes, source, from_bytes), runtime.memcpyDeviceToDevice
+        runtime.memcpy2DAsync(*ends, row_bytes, rows, kind, stream)
+    else:
+        arguments_of_cublas, _ = command.memory
+        multiply_now(spec, arguments_of_cublas)
 
 
 def check_sms(spec: KernelSpec, sms: int | None, sm_count: int) -> None:

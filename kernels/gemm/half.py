@@ -9,7 +9,7 @@ from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.gemm.cublas import prepare_cublas
 from wavetrim.kernels.gemm.launch import count_sms, load_functions
 from wavetrim.kernels.gemm.operands import Product
-from wavetrim.kernels.gemm.prepared import DriverCall, PreparedLaunch, prepare_kernel
+from wavetrim.kernels.gemm.prepared import Command, PreparedLaunch, prepare_kernel
 from wavetrim.kernels.gemm.tensor_maps import MOST, align, encode_tensor_map
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.tiling import ClusterTiling
@@ -35,7 +35,7 @@ def prepare_half(
     tile, c = spec.tile, product.c
     tiles = -(-c.rows // tile.m) * -(-c.columns // tile.n)
     if max(c.rows + tile.m, c.columns + tile.n, product.k, 2 * tiles) > MOST:
-        return prepare_cublas(library, product, sms)
+        return prepare_cublas(library, product)
     try:
         (a, copy_a), (b, copy_b) = align(product.a), align(product.b)
     except Exception as error:
@@ -43,11 +43,11 @@ def prepare_half(
 
         if not isinstance(error, OutOfMemoryError):
             raise
-        return replace(prepare_cublas(library, product, sms), lasting=False)
+        return replace(prepare_cublas(library, product), lasting=False)
     blocks = count_blocks(spec, tiles, sms or count_sms())
     multiply = _prepare_multiply(spec, replace(product, a=a, b=b), blocks, cache_dir)
     copies = (*copy_a, *copy_b)
-    return PreparedLaunch(spec.label, (*copies, multiply), lasting=not copies)
+    return PreparedLaunch((*copies, multiply), lasting=not copies)
 
 
 def count_blocks(spec: KernelSpec, tiles: int, sms: int) -> int:
@@ -67,9 +67,7 @@ def count_blocks(spec: KernelSpec, tiles: int, sms: int) -> int:
     return -(-clusters // waves) * cluster
 
 
-def _prepare_multiply(
-    spec: KernelSpec, product: Product, blocks: int, cache_dir: Path
-) -> DriverCall:
+def _prepare_multiply(spec: KernelSpec, product: Product, blocks: int, cache_dir: Path) -> Command:
     tile, c = spec.tile, product.c
     values: tuple[Any, ...] = (
         *(ctypes.c_int64(c.rows), ctypes.c_int64(c.columns)),

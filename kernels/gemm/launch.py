@@ -2,7 +2,6 @@
 
 import ctypes
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,7 +12,7 @@ from wavetrim.kernels.compile import Compilable, compile_kernel
 from wavetrim.kernels.device import name_arch
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.operands import Product
-from wavetrim.kernels.gemm.prepared import DriverCall, prepare_kernel
+from wavetrim.kernels.gemm.prepared import Command, prepare_kernel
 from wavetrim.kernels.spec import KernelSpec
 from wavetrim.kernels.tiling import RegisterTiling, WarpTiling
 
@@ -43,8 +42,8 @@ def prepare_tiles(
     *,
     wanted: int | None = None,
     sms: int | None = None,
-) -> tuple[DriverCall, ...]:
-    """Prepare a kernel with one block a tile; several launches if the tiles exceed a grid.
+) -> Command:
+    """Prepare a kernel with one block a tile.
 
     Args:
         spec: The kernel.
@@ -54,62 +53,40 @@ def prepare_tiles(
             the register kernel. None to compute always.
         sms: Limit of multiprocessors, for a kernel that `can_limit_sms`: one persistent block on
             each. None for all.
+
+    Raises:
+        OperandError: C has more tiles than a grid has blocks.
     """
     if sms is not None:
         spec = make_persistent(spec)
-    aligned = product.a.is_aligned and product.b.is_aligned and product.c.is_aligned
-    function = load_functions(spec, cache_dir)[0 if aligned else -1]
+    a, b, c = product.a, product.b, product.c
+    tiles = -(-c.rows // spec.tile.m) * -(-c.columns // spec.tile.n)
+    blocks = tiles if sms is None else min(tiles, sms)
+    if blocks > _MOST_BLOCKS:
+        raise OperandError(f"C has {tiles} tiles; {spec.label} computes at most {_MOST_BLOCKS}")
     real = _REALS[spec.dtype]
-    last = (ctypes.c_uint64(wanted or 0),) if spec.name == "register" else ()
-    calls = []
-    for first, rows, tiles in divide_grid(spec, product.c.rows, product.c.columns):
-        whole = rows == product.c.rows
-        part = product if whole else product.cut_rows(range(first, first + rows))
-        a, b, c = part.a, part.b, part.c
-        values: tuple[Any, ...] = (
-            *(ctypes.c_int64(rows), ctypes.c_int64(c.columns), ctypes.c_int64(part.k)),
-            *(real(part.alpha), ctypes.c_uint64(a.pointer), ctypes.c_int64(a.leading_dimension)),
-            *(ctypes.c_uint64(b.pointer), ctypes.c_int64(b.leading_dimension), real(part.beta)),
-            *(ctypes.c_uint64(c.pointer), ctypes.c_int64(c.leading_dimension)),
-            *last,
-        )
-        blocks, shared_bytes = tiles if sms is None else min(tiles, sms), spec.dynamic_shared_bytes
-        calls.append(
-            prepare_kernel(function, blocks, spec.block, values, shared_bytes=shared_bytes)
-        )
-    return tuple(calls)
+    values: tuple[Any, ...] = (
+        *(ctypes.c_int64(c.rows), ctypes.c_int64(c.columns), ctypes.c_int64(product.k)),
+        *(real(product.alpha), ctypes.c_uint64(a.pointer), ctypes.c_int64(a.leading_dimension)),
+        *(ctypes.c_uint64(b.pointer), ctypes.c_int64(b.leading_dimension), real(product.beta)),
+        *(ctypes.c_uint64(c.pointer), ctypes.c_int64(c.leading_dimension)),
+        *((ctypes.c_uint64(wanted or 0),) if spec.name == "register" else ()),
+    )
+    aligned = a.is_aligned and b.is_aligned and c.is_aligned
+    function = load_functions(spec, cache_dir)[0 if aligned else -1]
+    shared_bytes = spec.dynamic_shared_bytes
+    return prepare_kernel(function, blocks, spec.block, values, shared_bytes=shared_bytes)
 
 
 def prepare_strict(
     product: Product, cache_dir: Path, *, sms: int | None, wanted: int | None = None
-) -> tuple[DriverCall, ...]:
+) -> Command:
     """Prepare a product by the strict kernel, which computes what another kernel cannot.
 
     `wanted` and `sms` are as for `prepare_tiles`.
     """
     spec = STRICT if sms is None else STRICT_LIMITED
     return prepare_tiles(spec, product, cache_dir, sms=sms, wanted=wanted)
-
-
-def divide_grid(
-    spec: KernelSpec, rows: int, columns: int, most_blocks: int = _MOST_BLOCKS
-) -> Iterator[tuple[int, int, int]]:
-    """Cut the rows of C so that no grid exceeds `most_blocks` blocks of one tile each.
-
-    Yields:
-        (first row, number of rows, number of tiles).
-
-    Raises:
-        OperandError: A single row of tiles exceeds the grid.
-    """
-    tiles_per_row = -(-columns // spec.tile.n)
-    if tiles_per_row > most_blocks:
-        limit = most_blocks * spec.tile.n
-        raise OperandError(f"C has {columns} columns; {spec.label} computes at most {limit}")
-    most_rows = most_blocks // tiles_per_row * spec.tile.m
-    for first in range(0, rows, most_rows):
-        taken = min(most_rows, rows - first)
-        yield first, taken, -(-taken // spec.tile.m) * tiles_per_row
 
 
 @cache

@@ -55,12 +55,6 @@ class Product:
     alpha: float
     beta: float
 
-    def cut_rows(self, rows: range) -> "Product":
-        """The part that computes some rows of C."""
-        a, c = self.a, self.c
-        part_a, part_c = a.cut(rows, range(a.columns)), c.cut(rows, range(c.columns))
-        return replace(self, a=part_a, c=part_c)
-
 
 def describe_product(
     spec: KernelSpec, operands: tuple[DeviceArray, ...], alpha: float, beta: float

@@ -1,15 +1,16 @@
 """Prepared launches: made once, enqueued any number of times.
 
-A prepared launch holds function, grid, arguments in memory, tensor maps and factors, so that one
-driver call enqueues it. The same call can be a command (pipeline/commands.py), which C submits.
+A prepared launch is a list of commands: function, grid, arguments in memory, tensor maps and
+factors, as numbers. So one call of the driver enqueues each. Python makes these calls
+(`dispatch.enqueue`), or C for a whole product (pipeline/commands.py).
 """
 
 import ctypes
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from wavetrim.kernels.errors import DeviceFailure, is_poisoning, list_cuda_errors
 
@@ -32,103 +33,46 @@ class CommandKind(IntEnum):
     STAGE_OUT = 10
 
 
-class Command(NamedTuple):
-    """An operation of a stream as numbers, so that C can submit it."""
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One operation of a stream as numbers.
+
+    Attributes:
+        kind: What it does.
+        words: Its arguments.
+        memory: Host or device memory that they point to, kept alive.
+    """
 
     kind: CommandKind
     words: tuple[int, ...]
-
-
-class Call(Protocol):
-    """One operation of a stream."""
-
-    @property
-    def command(self) -> Command:
-        """The call as a command, whose memory the call keeps alive."""
-
-    def enqueue(self, stream: int) -> None:
-        """Enqueue the operation.
-
-        Args:
-            stream: Address of CuPy's current stream.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class DriverCall:
-    """A CUDA function that takes a stream, and its other arguments.
-
-    Attributes:
-        function: CuPy's wrapper of the function.
-        before: Arguments before the stream.
-        command: The same as a command.
-        after: Arguments after the stream.
-        memory: Host or device memory that the arguments point to, kept alive.
-    """
-
-    function: Callable[..., object]
-    before: tuple[int, ...]
-    command: Command
-    after: tuple[int, ...] = ()
-    memory: object = None
-
-    def enqueue(self, stream: int) -> None:
-        """As `Call` says."""
-        self.function(*self.before, stream, *self.after)
+    memory: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedLaunch:
-    """The calls that compute one product on one device, in order.
+    """The commands that compute one product on one device, in order.
 
     Attributes:
-        label: The kernel, for messages.
-        calls: The calls.
+        commands: The commands. They may not run in two streams at once.
         lasting: Whether it may be cached. False if it uses memory from CuPy's pool, or replaces a
             launch for which memory was short.
     """
 
-    label: str
-    calls: tuple[Call, ...]
+    commands: tuple[Command, ...]
     lasting: bool = True
 
-    def enqueue(self, stream: int) -> None:
-        """Enqueue the calls without waiting. The launch may not run in another stream meanwhile.
 
-        Args:
-            stream: Address of CuPy's current stream, on the device of the launch.
-
-        Raises:
-            DeviceFailure: CUDA or cuBLAS refuses a call.
-        """
-        try:
-            for call in self.calls:
-                call.enqueue(stream)
-        except Exception as error:
-            raise_failure(self.label, error)
-
-
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """Arguments of a kernel in memory, as the driver reads them.
-
-    Attributes:
-        address: Address of an array of pointers to the arguments.
-        memory: The array and the arguments, kept alive.
-    """
-
-    address: int
-    memory: object
-
-
-def pack_arguments(values: Sequence[Any]) -> Arguments:
-    """Store a kernel's arguments in memory.
+def pack_arguments(values: Sequence[Any]) -> tuple[int, object]:
+    """Store a kernel's arguments in memory, as the driver reads them.
 
     Args:
         values: ctypes numbers and arrays, in the kernel's order and of its types.
+
+    Returns:
+        The address of an array of pointers to the arguments, and what keeps all of them alive.
     """
     pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
-    return Arguments(ctypes.addressof(pointers), (pointers, tuple(values)))
+    return ctypes.addressof(pointers), (pointers, tuple(values))
 
 
 def prepare_kernel(
@@ -139,7 +83,7 @@ def prepare_kernel(
     *,
     shared_bytes: int = 0,
     memory: object = None,
-) -> DriverCall:
+) -> Command:
     """Prepare a launch of one kernel in a one-dimensional grid.
 
     Args:
@@ -150,26 +94,10 @@ def prepare_kernel(
         shared_bytes: Dynamic shared memory of a block in bytes.
         memory: Further memory to keep alive.
     """
-    from cupy.cuda import driver
-
     x, y, z = (*block, 1, 1)[:3]
-    arguments, address = pack_arguments(values), int(function.kernel.ptr)
-    words = address, blocks, x, y, z, shared_bytes, arguments.address
-    return DriverCall(
-        driver.launchKernel,
-        (address, blocks, 1, 1, x, y, z, shared_bytes),
-        Command(CommandKind.LAUNCH, words),
-        (arguments.address, 0),
-        (arguments.memory, function, memory),
-    )
-
-
-def prepare_clearing(pointer: int, size_bytes: int) -> DriverCall:
-    """Prepare a call that sets device memory to 0."""
-    from cupy.cuda import runtime
-
-    command = Command(CommandKind.CLEAR, (pointer, size_bytes))
-    return DriverCall(runtime.memsetAsync, (pointer, 0, size_bytes), command)
+    arguments, kept = pack_arguments(values)
+    words = int(function.kernel.ptr), blocks, x, y, z, shared_bytes, arguments
+    return Command(CommandKind.LAUNCH, words, (kept, function, memory))
 
 
 def bind_context() -> None:

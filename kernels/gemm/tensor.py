@@ -17,12 +17,7 @@ from typing import Any, Final
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.gemm.launch import count_sms, load_functions, prepare_strict, prepare_tiles
 from wavetrim.kernels.gemm.operands import Product
-from wavetrim.kernels.gemm.prepared import (
-    DriverCall,
-    PreparedLaunch,
-    prepare_clearing,
-    prepare_kernel,
-)
+from wavetrim.kernels.gemm.prepared import Command, CommandKind, PreparedLaunch, prepare_kernel
 from wavetrim.kernels.gemm.terms import VERDICT_BYTES, TermMemory, count_term_bytes
 from wavetrim.kernels.spec import LEAST_TERMS_K, KernelSpec
 from wavetrim.kernels.tiling import RegisterTiling, TermTiling, Tile
@@ -69,10 +64,9 @@ def prepare_terms(
         OutOfMemoryError: CuPy's; not enough memory for the terms.
     """
     if memory is not None:
-        return PreparedLaunch(spec.label, _Launch(spec, product, memory, cache_dir, sms).prepare())
+        return PreparedLaunch(_Launch(spec, product, memory, cache_dir, sms).prepare())
     if product.k < LEAST_TERMS_K:
-        calls = prepare_tiles(_choose_short(sms), product, cache_dir, sms=sms)
-        return PreparedLaunch(spec.label, calls)
+        return PreparedLaunch((prepare_tiles(_choose_short(sms), product, cache_dir, sms=sms),))
     from cupy.cuda import alloc
 
     shape = product.c.rows, product.c.columns, product.k
@@ -81,7 +75,7 @@ def prepare_terms(
     memory = TermMemory(pooled.ptr, product.k, 0, fresh=True)
     *others, last = _Launch(spec, product, memory, cache_dir, sms).prepare()
     last = replace(last, memory=(last.memory, pooled))
-    return PreparedLaunch(spec.label, (*others, last), lasting=False)
+    return PreparedLaunch((*others, last), lasting=False)
 
 
 class _Launch:
@@ -115,27 +109,27 @@ class _Launch:
         self._a = of_b + strips * self._pitch * count_bytes(tile.n, tile.k)
         self._multiply, self._of_rows, self._of_columns = load_functions(spec, cache_dir)
 
-    def prepare(self) -> tuple[DriverCall, ...]:
+    def prepare(self) -> tuple[Command, ...]:
         """The terms, the product, and the strict kernel."""
         decompose_columns = self._prepare_columns() if self._memory.fresh else ()
         if self._product.k < LEAST_TERMS_K:
             short = _choose_short(self._sms)
             tiles = prepare_tiles(short, self._product, self._cache_dir, sms=self._sms)
-            return *decompose_columns, *tiles
+            return *decompose_columns, tiles
         rejected = self._locate("rejected")
         strict = prepare_strict(self._product, self._cache_dir, sms=self._sms, wanted=rejected)
-        return *decompose_columns, *self._prepare_rows(), self._prepare_product(), *strict
+        return *decompose_columns, *self._prepare_rows(), self._prepare_product(), strict
 
-    def _prepare_columns(self) -> tuple[DriverCall, ...]:
+    def _prepare_columns(self) -> tuple[Command, ...]:
         b, k = self._product.b, self._product.k
         values = (
             *(c_int64(b.columns), c_int64(k), c_uint64(b.pointer), c_int64(b.leading_dimension)),
             *(c_uint64(self._b), c_int64(self._pitch), c_uint64(self._memory.pointer)),
         )
-        call = self._prepare_terms(self._of_columns, b.columns, values)
-        return (self._clear("largest_b", 1), call) if self._memory.first == 0 else (call,)
+        terms = self._prepare_terms(self._of_columns, b.columns, values)
+        return (self._clear("largest_b", 1), terms) if self._memory.first == 0 else (terms,)
 
-    def _prepare_rows(self) -> tuple[DriverCall, ...]:
+    def _prepare_rows(self) -> tuple[Command, ...]:
         a, k = self._product.a, self._product.k
         values = (
             *(c_int64(a.rows), c_int64(k), c_uint64(a.pointer), c_int64(a.leading_dimension)),
@@ -144,7 +138,7 @@ class _Launch:
         )
         return self._clear("largest_a", 2), self._prepare_terms(self._of_rows, a.rows, values)
 
-    def _prepare_product(self) -> DriverCall:
+    def _prepare_product(self) -> Command:
         product, tile, c = self._product, self._spec.tile, self._product.c
         tiles = -(-c.rows // tile.m) * -(-c.columns // tile.n)
         values = (
@@ -157,7 +151,7 @@ class _Launch:
             shared_bytes=self._spec.dynamic_shared_bytes,
         )
 
-    def _prepare_terms(self, function: Any, lines: int, values: Sequence[Any]) -> DriverCall:
+    def _prepare_terms(self, function: Any, lines: int, values: Sequence[Any]) -> Command:
         """A launch of as many blocks as run at once, or of one for each of `sms`."""
         assert isinstance(self._spec.tiling, TermTiling), "only these kernels have terms"
         tile = self._spec.tile  # square
@@ -166,9 +160,9 @@ class _Launch:
         shared_bytes = 2 * self._spec.tiling.count_term_bytes(tile.m, tile.k)
         return prepare_kernel(function, blocks, (_TERM_THREADS,), values, shared_bytes=shared_bytes)
 
-    def _clear(self, name: str, count: int) -> DriverCall:
-        """A call that clears `count` fields of the verdict, starting with `name`."""
-        return prepare_clearing(self._locate(name), 4 * count)
+    def _clear(self, name: str, count: int) -> Command:
+        """Clears `count` fields of the verdict, starting with `name`."""
+        return Command(CommandKind.CLEAR, (self._locate(name), 4 * count))
 
     def _locate(self, name: str) -> int:
         return self._memory.pointer + 4 * _VERDICT.index(name)

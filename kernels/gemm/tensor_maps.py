@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.gemm.operands import VECTOR_BYTES, Layout
-from wavetrim.kernels.gemm.prepared import Command, CommandKind, DriverCall
+from wavetrim.kernels.gemm.prepared import Command, CommandKind
 
 MOST: Final = 2**31 - 1
 """Largest coordinate of a bulk copy."""
@@ -60,28 +60,24 @@ def encode_tensor_map(
     return (ctypes.c_uint64 * _MAP_WORDS)(*(int(word) for word in encoded.opaque))
 
 
-def align(matrix: Layout) -> tuple[Layout, tuple[DriverCall, ...]]:
-    """A matrix with rows at multiples of 16 bytes: itself, or a copy and the call that makes it.
+def align(matrix: Layout) -> tuple[Layout, tuple[Command, ...]]:
+    """A matrix with rows at multiples of 16 bytes: itself, or a copy and the command that makes it.
 
     Raises:
         OutOfMemoryError: CuPy's; too little memory for the copy.
     """
     if matrix.is_aligned:
         return matrix, ()
-    from cupy.cuda import alloc, runtime
+    from cupy.cuda import alloc
 
     elements = VECTOR_BYTES // matrix.item_bytes
     stride = -(-matrix.columns // elements) * elements
     # The pool reuses freed memory only for later work on this stream.
     memory = alloc(matrix.rows * stride * matrix.item_bytes)
-    target = memory.ptr, stride * matrix.item_bytes
-    source = matrix.pointer, matrix.leading_dimension * matrix.item_bytes
-    row_bytes, kind = matrix.columns * matrix.item_bytes, runtime.memcpyDeviceToDevice
-    words = source[0], target[0], matrix.rows, row_bytes, source[1], target[1]
-    copy = DriverCall(
-        runtime.memcpy2DAsync,
-        (*target, *source, row_bytes, matrix.rows, kind),
-        Command(CommandKind.COPY_BETWEEN, words),
-        memory=memory,
+    row_bytes, from_bytes, to_bytes = (
+        elements * matrix.item_bytes
+        for elements in (matrix.columns, matrix.leading_dimension, stride)
     )
+    words = matrix.pointer, memory.ptr, matrix.rows, row_bytes, from_bytes, to_bytes
+    copy = Command(CommandKind.COPY_BETWEEN, words, memory)
     return replace(matrix, pointer=memory.ptr, leading_dimension=stride), (copy,)

@@ -9,7 +9,7 @@ from typing import Any
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.gemm.cublas import CublasHandles
 from wavetrim.kernels.gemm.partitions import find_stream
-from wavetrim.kernels.gemm.prepared import bind_context
+from wavetrim.kernels.gemm.prepared import CommandKind, bind_context
 from wavetrim.kernels.pipeline.command_buffer import NOT_STAGED, CommandBuffer, Staged, Timed
 from wavetrim.kernels.pipeline.commands import Recorder
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
@@ -57,7 +57,6 @@ class CommandPath:
         bind_context()
         self._device, self._copiers, self.memory = device, copiers, memory
         self._in, self._out, self._between = (cupy.cuda.Stream(non_blocking=True) for _ in range(3))
-        self._compute = compute
         self._stage: Stage | None = None
         self.submitter = self._make_submitter(compute, handles)
         self._limited: dict[int, tuple[Submitter, CublasHandles]] = {}
@@ -116,9 +115,7 @@ class CommandPath:
         key = timed, staged, rank
         buffer = steps.commands.get(key)
         if buffer is None:
-            buffer, is_lasting = self._record(product, steps, timed, staged, rank)
-            if is_lasting:
-                steps.commands[key] = buffer
+            buffer = steps.commands[key] = self._record(product, steps, timed, staged, rank)
         return buffer
 
     def find_submitter(self, product: HostProduct) -> Submitter:
@@ -180,25 +177,21 @@ class CommandPath:
         timed: Timed,
         staged: Staged,
         rank: ExchangeRank | None,
-    ) -> tuple[CommandBuffer, bool]:
-        """The commands of a product, and whether they may be cached."""
+    ) -> CommandBuffer:
         import cupy
 
         submitter = self.find_submitter(product)
+        recorder = Recorder(
+            steps.layouts,
+            steps.launches,
+            reads_c=product.beta != 0,
+            timed=timed,
+            staged=staged,
+            rank=rank,
+        )
+        buffer = recorder.record(product.spec.label)
         with cupy.cuda.Device(self._device.index):
-            if product.spec.is_cublas:
+            if (buffer.commands[:, 0] == CommandKind.MULTIPLY).any():  # also in another's place
                 submitter.find_gemm(product.spec.dtype)
-            with self._compute:
-                bind_context()
-                calls, is_lasting = steps.list_calls()
-            recorder = Recorder(
-                steps.layouts,
-                calls,
-                reads_c=product.beta != 0,
-                timed=timed,
-                staged=staged,
-                rank=rank,
-            )
-            buffer = recorder.record(product.spec.label)
             submitter.reserve_events(buffer)
-        return buffer, is_lasting
+        return buffer

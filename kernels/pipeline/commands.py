@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from wavetrim.kernels.gemm.operands import Layout
-from wavetrim.kernels.gemm.prepared import Call, CommandKind
+from wavetrim.kernels.gemm.prepared import CommandKind, PreparedLaunch
 from wavetrim.kernels.pipeline.command_buffer import (
     NOT_STAGED,
     CommandBuffer,
@@ -37,7 +37,7 @@ class Recorder:
 
     Args:
         steps: The steps, in order.
-        launches: The calls of each step's launch.
+        launches: The launch of each.
         reads_c: Whether first steps read C.
         timed: What is timed.
         staged: Which operands are staged.
@@ -47,7 +47,7 @@ class Recorder:
     def __init__(
         self,
         steps: Sequence[StepLayout],
-        launches: Sequence[Sequence[Call]],
+        launches: Sequence[PreparedLaunch],
         *,
         reads_c: bool = False,
         timed: Timed = Timed.NOTHING,
@@ -195,8 +195,8 @@ class Recorder:
         if step.c_follows >= 0:
             self._add(queue, CommandKind.WAIT, self._stored[step.c_follows].event)
         begin = self._begin(queue)
-        for call in self._launches[index]:
-            self._add(queue, call.command.kind, *call.command.words)
+        for command in self._launches[index].commands:
+            self._add(queue, command.kind, *command.words)
         self._computed.append(self._mark_between(queue))
         self._end(self._kernel_spans, begin, self._computed[-1])
         if step.last:

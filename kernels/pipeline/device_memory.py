@@ -11,9 +11,15 @@ from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure, OperandError, is_out_of_memory
 from wavetrim.kernels.gemm.bulk import Workspace
 from wavetrim.kernels.gemm.dispatch import check_sms
+from wavetrim.kernels.gemm.prepared import bind_context
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.kernels.pipeline.host_product import HostProduct
-from wavetrim.kernels.pipeline.prepared_steps import PreparedSteps, lay_out, lay_out_steps
+from wavetrim.kernels.pipeline.prepared_steps import (
+    PreparedSteps,
+    lay_out,
+    lay_out_steps,
+    prepare_steps,
+)
 from wavetrim.kernels.pipeline.resident_cache import Resident, ResidentCache
 from wavetrim.kernels.schedule.buffers import find_pitched_bytes
 from wavetrim.kernels.schedule.panels import Cut, PanelProblem
@@ -35,6 +41,7 @@ class DeviceMemory:
     Args:
         device: The device.
         gpu_memory_bytes: Largest memory in bytes, residents included; None for all free memory.
+        compute: CuPy's stream of the kernels.
         cache_dir: Folder of compiled kernels.
         residents: The operands that stay between products.
 
@@ -47,12 +54,13 @@ class DeviceMemory:
         device: DeviceInfo,
         gpu_memory_bytes: int | None,
         *,
+        compute: Any,
         cache_dir: Path,
         residents: ResidentCache,
     ) -> None:
         import cupy
 
-        self._device = cupy.cuda.Device()
+        self._device, self._compute = cupy.cuda.Device(), compute
         self._sm_count, self._cache_dir, self._residents = device.sm_count, cache_dir, residents
         self._limit_bytes = gpu_memory_bytes
         self._memory: Any = None
@@ -76,6 +84,7 @@ class DeviceMemory:
             OperandError: Not even one tile fits `gpu_memory_bytes`, or the kernel cannot be limited
                 to the product's number of multiprocessors.
             DeviceFailure: The device has too little free memory, even after a second try.
+            KernelsError: As for `prepare_product`.
         """
         resident = product.resident_b
         key = (
@@ -84,9 +93,11 @@ class DeviceMemory:
         )
         steps = self._prepared.find(key)
         if steps is None:
-            with self._device:
+            with self._device, self._compute:
+                bind_context()
                 steps = self._prepare(product, cut)
-            self._prepared.keep(key, steps)
+            if steps.is_lasting:
+                self._prepared.keep(key, steps)
         return steps
 
     def reserve_resident(self, rows: int, columns: int, item_bytes: int) -> Resident | None:
@@ -169,7 +180,7 @@ class DeviceMemory:
         layouts = lay_out_steps(
             plan, self._memory.ptr, None if resident is None else resident.layout
         )
-        return PreparedSteps(layouts, product, cache_dir=self._cache_dir, workspace=self._workspace)
+        return prepare_steps(layouts, product, self._cache_dir, self._workspace)
 
     def _evict_for(self, size_bytes: int) -> None:
         """Evict residents until buffers of this size fit.

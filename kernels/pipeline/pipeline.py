@@ -80,10 +80,14 @@ class GpuPipeline:
         with cupy.cuda.Device(device_index):
             threads = min(STAGING_THREADS, len(os.sched_getaffinity(0)))
             self._copiers = open_copiers(threads - 1, cache_dir=cache_dir)
-            self.memory = DeviceMemory(
-                self._device, gpu_memory_bytes, cache_dir=cache_dir, residents=self.residents
-            )
             self.compute_stream = cupy.cuda.Stream(non_blocking=True)
+            self.memory = DeviceMemory(
+                self._device,
+                gpu_memory_bytes,
+                compute=self.compute_stream,
+                cache_dir=cache_dir,
+                residents=self.residents,
+            )
             self.handles = CublasHandles(self.compute_stream)
             self.straight = StraightProducts(self)
             self._plain = PlainPath(self.compute_stream, self.memory)

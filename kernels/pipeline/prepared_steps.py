@@ -1,14 +1,13 @@
 """The prepared steps of a product: their addresses in device memory, and their launches."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavetrim.kernels.gemm.bulk import Workspace
 from wavetrim.kernels.gemm.dispatch import prepare_product
 from wavetrim.kernels.gemm.operands import Layout, Product
-from wavetrim.kernels.gemm.prepared import Call, PreparedLaunch
+from wavetrim.kernels.gemm.prepared import PreparedLaunch
 from wavetrim.kernels.gemm.terms import TermMemory
 from wavetrim.kernels.pipeline.host_product import HostProduct
 from wavetrim.kernels.schedule.buffers import pitch_items
@@ -39,67 +38,55 @@ class StepLayout:
     terms: TermMemory | None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class PreparedSteps:
     """The steps of all products of one kernel, shape and cut, with the same factors.
 
-    Args:
-        layouts: The steps, in order.
-        product: One of these products; no reference to its operands stays.
-        cache_dir: Folder of compiled kernels.
-        workspace: Memory for partial sums of tiles.
-
     Attributes:
         layouts: The steps, in order.
+        launches: The launch of each.
         commands: The steps as commands, by what else decides them; `CommandPath` fills it.
     """
 
-    def __init__(
-        self,
-        layouts: Sequence[StepLayout],
-        product: HostProduct,
-        *,
-        cache_dir: Path,
-        workspace: Workspace,
-    ) -> None:
-        self.layouts = tuple(layouts)
-        self.commands: dict[object, CommandBuffer] = {}
-        self._spec, self._sms = product.spec, product.sms
-        self._alpha, self._beta = product.alpha, product.beta
-        self._cache_dir, self._workspace = cache_dir, workspace
-        self._launches: list[PreparedLaunch | None] = [None] * len(self.layouts)
+    layouts: tuple[StepLayout, ...]
+    launches: tuple[PreparedLaunch, ...]
+    commands: dict[object, "CommandBuffer"] = field(default_factory=dict)
 
-    def find_launch(self, index: int) -> PreparedLaunch:
-        """The launch of a step, which is kept if it is `lasting`.
+    @property
+    def is_lasting(self) -> bool:
+        """Whether they may be cached."""
+        return all(launch.lasting for launch in self.launches)
 
-        CuPy's current stream must be that of the kernels, the same one in all calls.
 
-        Raises:
-            KernelsError: As for `prepare_product`.
-        """
-        launch = self._launches[index]
-        if launch is None:
-            one = self.layouts[index]
-            beta = self._beta if one.step.first else 1.0
-            launch = prepare_product(
-                self._spec,
-                Product(one.a, one.b, one.c, one.a.columns, self._alpha, beta),
-                self._cache_dir,
-                sms=self._sms,
-                terms=one.terms,
-                workspace=self._workspace,
-            )
-            if launch.lasting:
-                self._launches[index] = launch
-        return launch
+def prepare_steps(
+    layouts: tuple[StepLayout, ...], product: HostProduct, cache_dir: Path, workspace: Workspace
+) -> PreparedSteps:
+    """Prepare the launches of steps, on the current device and in CuPy's current stream.
 
-    def list_calls(self) -> tuple[list[tuple[Call, ...]], bool]:
-        """The calls of each step's launch, and whether all of them are `lasting`.
+    Args:
+        layouts: The steps, in order.
+        product: A product of these steps; no reference to its operands stays.
+        cache_dir: Folder of compiled kernels.
+        workspace: Memory for partial sums of tiles.
 
-        Raises:
-            KernelsError: As for `prepare_product`.
-        """
-        launches = [self.find_launch(index) for index in range(len(self.layouts))]
-        return [launch.calls for launch in launches], all(launch.lasting for launch in launches)
+    Raises:
+        KernelsError: As for `prepare_product`.
+    """
+    launches = (
+        prepare_product(
+            product.spec,
+            Product(
+                *(one.a, one.b, one.c, one.a.columns, product.alpha),
+                product.beta if one.step.first else 1.0,
+            ),
+            cache_dir,
+            sms=product.sms,
+            terms=one.terms,
+            workspace=workspace,
+        )
+        for one in layouts
+    )
+    return PreparedSteps(layouts, tuple(launches))
 
 
 def lay_out_steps(

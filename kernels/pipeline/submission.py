@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavetrim.kernels.errors import DeviceFailure
-from wavetrim.kernels.events import EventPool
 from wavetrim.kernels.gemm.cublas import HALVES, CublasHandles, find_gemm_address
 from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed
 from wavetrim.kernels.pipeline.host_product import ArrivedRows, GpuTimings, HostOperand, HostProduct
@@ -44,6 +43,34 @@ class Binding(ctypes.Structure):
         ("stage", ctypes.c_void_p),
         ("requests", ctypes.c_void_p),
     )
+
+
+class EventPool:
+    """Events for one product after another, because creating one takes longer than recording it.
+
+    Args:
+        timed: Whether the time between two events can be read. Each such event delays its stream
+            by some microseconds (H200).
+    """
+
+    def __init__(self, *, timed: bool) -> None:
+        self._timed = timed
+        self._events: list[Any] = []
+        self._handles: Any = (ctypes.c_void_p * 0)()
+
+    def reserve(self, count: int) -> int:
+        """Address of an array of at least `count` events, as handles of the driver.
+
+        They are all events of the pool, so no other product may use it at the same time. The
+        device of the pool must be the current one.
+        """
+        missing = count - len(self._events)
+        if missing > 0:
+            from cupy.cuda import Event
+
+            self._events += [Event(disable_timing=not self._timed) for _ in range(missing)]
+            self._handles = (ctypes.c_void_p * count)(*(one.ptr for one in self._events))
+        return ctypes.addressof(self._handles)
 
 
 class Submitter:
@@ -121,7 +148,7 @@ class Submitter:
         started = time.perf_counter()
         addresses, pitches, strides, _ = zip(*operands, strict=True)
         if product.is_watched:
-            self.bind(buffer, addresses, pitches, strides, stage)
+            self._bind(buffer, addresses, pitches, strides, stage)
             self._run_watched(buffer, product)
             if stage is not None:
                 stage.finish()
@@ -131,34 +158,6 @@ class Submitter:
         if buffer.timed == Timed.NOTHING:
             return GpuTimings(None, None, time.perf_counter() - started)
         return self._read_spans(buffer)
-
-    def bind(
-        self,
-        buffer: CommandBuffer,
-        addresses: Sequence[int],
-        pitches: Sequence[int],
-        strides: Sequence[int] = (0,) * OPERANDS,
-        stage: Stage | None = None,
-    ) -> None:
-        """Bind a buffer to the operands of a product, and to events.
-
-        Args:
-            buffer: Its commands.
-            addresses: Addresses of A, B and C.
-            pitches: Their row strides in bytes.
-            strides: Their column strides in bytes, which only staged copies need.
-            stage: As for `run`.
-        """
-        self.binding.events = self.reserve_events(buffer)
-        self._hosts[:] = addresses
-        self._pitches[:] = pitches
-        self.binding.stage = None
-        if stage is not None:
-            self._strides[:] = strides
-            self.binding.stage = stage.address
-            if len(self._requests) < buffer.events:
-                self._requests = np.zeros(buffer.events, np.int64)
-                self.binding.requests = self._requests.ctypes.data
 
     def run_at(
         self,
@@ -170,13 +169,13 @@ class Submitter:
         *,
         awake: bool,
     ) -> None:
-        """Bind a buffer as `bind` does, and run it without reports and times.
+        """Run a buffer without reports and times.
 
         Args:
             buffer: Its commands.
             addresses: Addresses of A, B and C.
             pitches: Their row strides in bytes.
-            strides: Their column strides in bytes.
+            strides: Their column strides in bytes, which only staged copies need.
             stage: As for `run`.
             awake: Whether the calling thread polls all the time while it waits.
 
@@ -184,7 +183,7 @@ class Submitter:
             DeviceFailure: cuBLAS refuses a product.
             CUDADriverError: CUDA refuses a command, or the device failed.
         """
-        self.bind(buffer, addresses, pitches, strides, stage)
+        self._bind(buffer, addresses, pitches, strides, stage)
         status = self._run(buffer.address, len(buffer.commands), self.address, buffer.end, awake)
         if status:
             check_status(buffer.label, status)
@@ -192,7 +191,7 @@ class Submitter:
             stage.finish()
 
     def finish(self, buffer: CommandBuffer, product: HostProduct) -> GpuTimings:
-        """Wait for a product that is enqueued, report its rows, and return its times.
+        """Wait for a product that is enqueued, report its rows if it is watched, return its times.
 
         Args:
             buffer: Its commands, which time at least the whole.
@@ -201,8 +200,32 @@ class Submitter:
         Raises:
             CUDADriverError: The device failed.
         """
-        self._await_rows(buffer, product, batches=len(buffer.ends))
+        last = len(buffer.ends)
+        if product.is_watched:
+            self._await_rows(buffer, product, batches=last)
+        else:
+            self._advance(buffer, last, last, buffer.end, awake=product.is_awaited_awake)
         return self._read_spans(buffer)
+
+    def _bind(
+        self,
+        buffer: CommandBuffer,
+        addresses: Sequence[int],
+        pitches: Sequence[int],
+        strides: Sequence[int],
+        stage: Stage | None,
+    ) -> None:
+        """Bind a buffer to the operands of a product, and to events; arguments as for `run_at`."""
+        self.binding.events = self.reserve_events(buffer)
+        self._hosts[:] = addresses
+        self._pitches[:] = pitches
+        self.binding.stage = None
+        if stage is not None:
+            self._strides[:] = strides
+            self.binding.stage = stage.address
+            if len(self._requests) < buffer.events:
+                self._requests = np.zeros(buffer.events, np.int64)
+                self.binding.requests = self._requests.ctypes.data
 
     def _run_watched(self, buffer: CommandBuffer, product: HostProduct) -> None:
         """Compute the product, and report its rows as they arrive."""

@@ -16,7 +16,7 @@ Copies are commands, which C submits with the launches (`native/commands.c`, `ho
   and events, so both keep their order.
 
 `abandon` waits for what has begun, so no memory is freed while it is copied. The threads are woken
-when a product with pageable operands begins. Without a C library the driver copies all memory
-(`transfers`): slower, because the launching thread waits for each copy. Calibration then measures
-these rates.
+when a product with pageable operands begins. Without a C library the driver copies all memory:
+slower, because the launching thread waits for each copy (`pipeline/plain_path.py`). Calibration
+then measures these rates.
 """

@@ -5,14 +5,14 @@ import ctypes
 import weakref
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
+from functools import cache
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from wavetrim.kernels.errors import DeviceFailure, OperandError
-from wavetrim.kernels.events import find_runtime
 from wavetrim.native.element_types import find_dtype
 from wavetrim.native.plain import Matrix, find_address
 
@@ -141,7 +141,7 @@ def is_locked(matrix: Matrix, address: int) -> bool:
         return False
     if address < (end := _find_region_end(address)):
         return last < end
-    ask = find_runtime().pointerGetAttributes  # it takes some microseconds
+    ask = _find_runtime().pointerGetAttributes  # it takes some microseconds
     return bool(ask(address).type == _HOST and ask(last).type == _HOST)
 
 
@@ -165,4 +165,12 @@ def _find_region_end(address: int) -> int:
 
 def _free(pointer: int, end: int) -> None:
     _locked.remove((pointer, end))
-    find_runtime().freeHost(pointer)
+    _find_runtime().freeHost(pointer)
+
+
+@cache
+def _find_runtime() -> Any:
+    """CuPy's CUDA runtime, cached: an import statement takes as long as a CUDA call."""
+    from cupy.cuda import runtime
+
+    return runtime

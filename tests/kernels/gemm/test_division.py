@@ -14,33 +14,19 @@ from tests.kernels.specs import name_spec
 from wavetrim.kernels.catalog import find_kernel, list_kernels
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.half import count_blocks
-from wavetrim.kernels.gemm.launch import divide_grid
+from wavetrim.kernels.gemm.launch import prepare_tiles
+from wavetrim.kernels.gemm.operands import Layout, Product
 from wavetrim.kernels.gemm.tails import FIX_UP_STEPS, divide_tiles
 
-COMPILED = [spec for spec in list_kernels() if spec.source]
-HALVES = [spec for spec in COMPILED if spec.dtype in ("float16", "bfloat16")]
+HALVES = [spec for spec in list_kernels() if spec.source and spec.dtype in ("float16", "bfloat16")]
 
 
-@given(
-    rows=st.integers(1, 10_000),
-    columns=st.integers(1, 500),
-    most_blocks=st.integers(125, 1000),
-    spec=st.sampled_from(COMPILED),
-)
-def test_grids_cover_every_row_once_within_the_limit(rows, columns, most_blocks, spec):
-    done = 0
-    for first, taken, blocks in divide_grid(spec, rows, columns, most_blocks):
-        assert first == done
-        assert taken % spec.tile.m == 0 or first + taken == rows
-        assert blocks == -(-taken // spec.tile.m) * -(-columns // spec.tile.n)
-        assert blocks <= most_blocks
-        done += taken
-    assert done == rows
-
-
-def test_a_row_of_tiles_larger_than_a_grid_is_refused():
-    with pytest.raises(OperandError, match=r"C has 101 columns; .* at most 96"):
-        list(divide_grid(find_kernel("simple", "float32"), 1, 101, most_blocks=3))
+def test_more_tiles_than_a_grid_has_blocks_are_refused(tmp_path):
+    wide = Layout(0, 1 << 18, 1 << 18, 1 << 18, 4)
+    with pytest.raises(OperandError, match=r"C has 4294967296 tiles; simple 4x4x4 .* at most"):
+        prepare_tiles(
+            find_kernel("simple", "float32", "4"), Product(wide, wide, wide, 1, 1, 0), tmp_path
+        )
 
 
 @given(tiles=st.integers(1, 10_000), steps_k=st.integers(1, 5000), sms=st.integers(1, 200))

@@ -7,9 +7,7 @@ from tests.kernels.specs import SPECS, multiply, name_spec
 from tests.matrices import assert_product, is_poison, make_matrix, make_output, padding_of
 from wavetrim.kernels.catalog import find_kernel
 from wavetrim.kernels.device import list_devices
-from wavetrim.kernels.gemm import launch
 from wavetrim.kernels.gemm.dispatch import multiply_on_device
-from wavetrim.kernels.gemm.launch import divide_grid
 
 pytestmark = pytest.mark.gpu
 
@@ -112,12 +110,6 @@ def test_all_kernels_that_sum_in_the_order_of_k_agree_in_every_bit(dtype, kernel
     products = [check_product(spec, (259, 131, 125), kernel_cache) for spec in strict]
     for product in products[1:]:
         np.testing.assert_array_equal(product, products[0])
-
-
-@with_specs(NAMED)
-def test_a_product_larger_than_a_grid_takes_several(spec, kernel_cache, monkeypatch):
-    monkeypatch.setattr(launch, "divide_grid", partial(divide_grid, most_blocks=3))
-    check_product(spec, (11 * spec.tile.m + 1, spec.tile.n + 1, 7), kernel_cache, beta=1, padding=4)
 
 
 @with_specs([*NAMED, find_kernel("bulk", "float32"), find_kernel("cublas", "float32")])

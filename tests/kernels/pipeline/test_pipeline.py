@@ -251,7 +251,7 @@ def test_without_a_c_library_cuda_copies_pageable_memory(open_pipeline, monkeypa
     monkeypatch.setattr(
         "wavetrim.kernels.pipeline.pipeline.open_copiers", lambda *_args, **_names: None
     )
-    monkeypatch.setattr("wavetrim.kernels.transfer.transfers._PACKED_BYTES", 1 << 20)  # in pieces
+    monkeypatch.setattr("wavetrim.kernels.pipeline.plain_path._PACKED_BYTES", 1 << 20)  # in parts
     pipeline = open_pipeline(gpu_memory_bytes=STREAMING["rows"])
     a, b = (np.asarray(matrix, order=order) for matrix in draw(1100, 900, 1000, "float32"))
     c = np.asarray(make_output(1100, 900, "float32"), order=order)

@@ -10,7 +10,12 @@ import numpy as np
 
 from tests.kernels.transfer.driver import Driver, Stream, pack_commands, run_commands
 from wavetrim.kernels.gemm.operands import Layout
-from wavetrim.kernels.gemm.prepared import Command, CommandKind, pack_arguments
+from wavetrim.kernels.gemm.prepared import (
+    Command,
+    CommandKind,
+    PreparedLaunch,
+    pack_arguments,
+)
 from wavetrim.kernels.pipeline.command_buffer import NOT_STAGED, Timed
 from wavetrim.kernels.pipeline.commands import Recorder
 from wavetrim.kernels.pipeline.exchange import assign_ranks
@@ -37,20 +42,17 @@ class Product(ctypes.Structure):
     )
 
 
-class StepCall:
+def launch_step(one, *, reads_c):
     """The launch of a step."""
-
-    def __init__(self, one, *, reads_c):
-        layouts = one.a, one.b, one.c
-        product = Product(
-            *(layout.pointer for layout in layouts),
-            *(one.c.rows, one.c.columns, one.a.columns),
-            *(layout.leading_dimension for layout in layouts),
-            reads_c or not one.step.first,
-        )
-        self._arguments = pack_arguments((product,))
-        words = 1, 1, 1, 1, 1, 0, self._arguments.address
-        self.command = Command(CommandKind.LAUNCH, words)
+    layouts = one.a, one.b, one.c
+    product = Product(
+        *(layout.pointer for layout in layouts),
+        *(one.c.rows, one.c.columns, one.a.columns),
+        *(layout.leading_dimension for layout in layouts),
+        reads_c or not one.step.first,
+    )
+    arguments, memory = pack_arguments((product,))
+    return PreparedLaunch((Command(CommandKind.LAUNCH, (1, 1, 1, 1, 1, 0, arguments), memory),))
 
 
 def draw_matrix(generator, rows, columns, *, lies_anyhow):
@@ -90,9 +92,9 @@ def draw_cut(generator, problem):
 
 
 def record(steps, *, reads_c=False, **how):
-    """The commands of steps, and the calls that they launch."""
-    calls = [(StepCall(one, reads_c=reads_c),) for one in steps]
-    return Recorder(steps, calls, reads_c=reads_c, **how).record("test"), calls
+    """The commands of steps."""
+    launches = [launch_step(one, reads_c=reads_c) for one in steps]
+    return Recorder(steps, launches, reads_c=reads_c, **how).record("test")
 
 
 def allocate(plan):
@@ -118,7 +120,7 @@ def check_product(driver, pool, stage, generator):
     steps = lay_out_steps(plan, address, resident)
     reads_c, timed = generator.random() < 0.5, generator.choice(list(Timed))
     staged = tuple(generator.random() < 0.7 for _ in range(3))
-    buffer, _calls = record(steps, reads_c=reads_c, timed=timed, staged=staged)
+    buffer = record(steps, reads_c=reads_c, timed=timed, staged=staged)
     assert len(buffer.ends) == len(steps) + any(staged)
     assert len(buffer.kernel_spans) == (len(steps) if timed == Timed.EACH else 0)
     assert len(buffer.whole_span) == bool(timed)
@@ -166,10 +168,9 @@ def check_exchange(driver, pool, generator):
     placed = tuple(map(lay_out_steps, plans, addresses))
     ranks = assign_ranks((0,) * len(parts), placed)
     timed = generator.choice(list(Timed))
-    recorded = [
+    buffers = [
         record(steps, timed=timed, rank=rank) for steps, rank in zip(placed, ranks, strict=True)
     ]
-    buffers = [buffer for buffer, _ in recorded]
     events = [driver.make_events(buffer.events) for buffer in buffers]
     peers = (ctypes.c_void_p * len(events))(*map(ctypes.addressof, events))
     bindings = []
