@@ -1,9 +1,8 @@
 """A team: GPUs that compute parts of one product, enqueued together by the calling thread.
 
 The commands of all parts are recorded for the first product of a plan and cached. One call enqueues
-them, and one waits for them, so the host needs little more time for four GPUs than for one. All
-GPUs stay locked until the last part has ended, because one may still copy B from the memory of
-another that is done.
+them, so the host needs little more time for four GPUs than for one. All GPUs stay locked until the
+last part has ended, because one may still copy B from the memory of another that is done.
 """
 
 import ctypes
@@ -14,7 +13,13 @@ from typing import Any, NamedTuple, NoReturn
 
 from wavetrim.kernels.pipeline.command_buffer import CommandBuffer, Timed
 from wavetrim.kernels.pipeline.exchange import ExchangeRank, assign_ranks
-from wavetrim.kernels.pipeline.host_product import GpuHooks, GpuTimings, HostOperand, HostProduct
+from wavetrim.kernels.pipeline.host_product import (
+    NO_GPU_HOOKS,
+    GpuHooks,
+    GpuTimings,
+    HostOperand,
+    HostProduct,
+)
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
 from wavetrim.kernels.pipeline.resident_cache import Resident
 from wavetrim.kernels.pipeline.submission import OPERANDS, Submitter, check_status
@@ -55,26 +60,22 @@ class _Program(ctypes.Structure):
         ("events", ctypes.c_void_p),
         ("first_row", ctypes.c_int64),
         ("left_bytes", ctypes.c_int64),
-        ("begin", ctypes.c_int64),
-        ("end", ctypes.c_int64),
     )
 
 
 class _Programs:
-    """The commands of all GPUs of a team, which are enqueued and awaited by one call each.
-
-    Args:
-        awake: Whether the calling thread polls all the time while it waits for them.
+    """The commands of all GPUs of a team, which are enqueued by one call.
 
     Attributes:
-        buffers: The commands of each GPU, which time at least the whole.
+        submitters: The GPUs.
+        buffers: The commands of each, which time at least the whole.
+        residents: The B of each, if it is resident, so that it stays alive.
     """
 
-    def __init__(self, *, awake: bool) -> None:
-        self._awake = awake
-        self._submitters: list[Submitter] = []
+    def __init__(self) -> None:
+        self.submitters: list[Submitter] = []
         self.buffers: list[CommandBuffer] = []
-        self._residents: list[Resident | None] = []  # so that they stay alive
+        self.residents: list[Resident | None] = []
         self._programs: Any = ()
         self._hosts: Any = (ctypes.c_void_p * OPERANDS)()
         self._pitches: Any = (ctypes.c_int64 * OPERANDS)()
@@ -90,10 +91,9 @@ class _Programs:
             part: Its part of all products.
             piece: That of one product.
         """
-        self._submitters.append(submitter)
+        self.submitters.append(submitter)
         self.buffers.append(buffer)
-        self._residents.append(piece.resident_b)
-        ((begin, end),) = buffer.whole_span.tolist()
+        self.residents.append(piece.resident_b)
         program = _Program(
             commands=buffer.address,
             ends=buffer.ends.ctypes.data,
@@ -101,8 +101,6 @@ class _Programs:
             binding=submitter.address,
             first_row=part.rows.start,
             left_bytes=part.columns.start * piece.spec.item_bytes,
-            begin=begin,
-            end=end,
         )
         self._programs = (_Program * len(self.buffers))(*self._programs, program)
 
@@ -121,23 +119,10 @@ class _Programs:
         self._pitches[:] = pitches
         count = len(self.buffers)
         for number in range(count):  # another product may have moved the array of events
-            events = self._submitters[number].reserve_events(self.buffers[number])
+            events = self.submitters[number].reserve_events(self.buffers[number])
             self._programs[number].events = events
-        run = self._submitters[0].library.run_together
+        run = self.submitters[0].library.run_together
         check_status(self.buffers[0].label, run(self._programs, count, self._hosts, self._pitches))
-
-    def finish(self) -> list[float]:
-        """Wait for all GPUs; returns the seconds of each, from its first command to its last.
-
-        Raises:
-            CUDADriverError: A device failed.
-        """
-        count = len(self.buffers)
-        seconds = (ctypes.c_double * count)()
-        await_team = self._submitters[0].library.await_team
-        status = await_team(self._programs, count, self._awake, seconds)
-        check_status(self.buffers[0].label, status)
-        return list(seconds)
 
 
 class Team:
@@ -227,7 +212,7 @@ class Team:
         if self._exchanges:
             devices = tuple(part.pipeline.device_index for part in self.parts)
             ranks = assign_ranks(devices, steps) or ranks
-        programs = _Programs(awake=pieces[0].is_awaited_awake)
+        programs = _Programs()
         timed = Timed.EACH if pieces[0].timed else Timed.WHOLE
         for part, piece, rank in zip(self.parts, pieces, ranks, strict=True):
             path = part.pipeline.path
@@ -243,30 +228,28 @@ class Team:
         hooks: Sequence[GpuHooks],
         lead_seconds: float,
     ) -> list[GpuTimings]:
-        """Wait for all parts; returns their times, from the call of `enqueue` on."""
+        """Wait for one part after the other, and report its rows.
+
+        Returns their times, from the call of `enqueue` on.
+        """
+        listeners = hooks or [NO_GPU_HOOKS] * len(self.parts)
+        pieces = [
+            part.take_from(product)._replace(hooks=listener, resident_b=resident)
+            for part, listener, resident in zip(
+                self.parts, listeners, programs.residents, strict=True
+            )
+        ]
         try:
-            if hooks or product.timed:
-                timings = self._report(programs, product, hooks)
-            else:
-                timings = [GpuTimings(None, None, seconds) for seconds in programs.finish()]
+            timings = [
+                submitter.finish(buffer, piece)
+                for submitter, buffer, piece in zip(
+                    programs.submitters, programs.buffers, pieces, strict=True
+                )
+            ]
         except BaseException as error:
             self._recover(error)
         self._release()
         return [one._replace(gpu_seconds=lead_seconds + one.gpu_seconds) for one in timings]
-
-    def _report(
-        self, programs: _Programs, product: HostProduct, hooks: Sequence[GpuHooks]
-    ) -> list[GpuTimings]:
-        """Wait for one part after the other, and report its rows."""
-        timings = []
-        for number, (part, buffer) in enumerate(zip(self.parts, programs.buffers, strict=True)):
-            piece = part.take_from(product)
-            if hooks:
-                piece = piece._replace(hooks=hooks[number])
-            path = part.pipeline.path
-            assert path is not None, "its commands are enqueued"
-            timings.append(path.find_submitter(piece).finish(buffer, piece))
-        return timings
 
     def _recover(self, error: BaseException) -> NoReturn:
         """Wait until nothing is in flight on any GPU, unlock them, and raise the error."""

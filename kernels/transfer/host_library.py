@@ -22,7 +22,6 @@ HOST_LIBRARY: Final = Library(
         "close_stage": (None, (c_void_p,)),
         "run_commands": (c_int, (c_void_p, c_int64, c_void_p, c_int64, c_int)),
         "run_together": (c_int, (c_void_p, c_int64, c_void_p, c_void_p)),
-        "await_team": (c_int, (c_void_p, c_int64, c_int, c_void_p)),
         "read_spans": (c_int, (c_void_p, c_void_p, c_int64, c_void_p)),
     },
 )

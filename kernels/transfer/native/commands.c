@@ -289,7 +289,6 @@ typedef struct {
     void* const* events;
     int64_t first_row;  // of A and C
     int64_t left_bytes;  // before its first column, in rows of B and C
-    int64_t begin, end;  // the first event and the last
 } Program;
 
 // Bind the GPU to the part of each operand that it needs, and to all GPUs' events.
@@ -327,29 +326,6 @@ EXPORTED int run_together(const Program* programs, int64_t count, char* const* h
             status = run_commands(one->commands + begin, one->ends[batch] - begin, one->binding, -1, 0);
             ++left;
         }
-    }
-    return status;
-}
-
-static int await_end(const Program* one, int awake, double* seconds)
-{
-    float milliseconds = 0;
-    int status = await(one->events[one->end], awake);
-    if (status == 0) status = driver.read_milliseconds(&milliseconds, one->events[one->begin], one->events[one->end]);
-    *seconds = milliseconds / 1e3;
-    return status;
-}
-
-// Wait until all GPUs of a team have ended, and read the seconds of each: returns the first error.
-EXPORTED int await_team(const Program* programs, int64_t count, int awake, double* seconds)
-{
-    int status = 0;
-    for (int64_t i = 0; i < count && status == 0; ++i) {
-        void* before;
-        int entered;
-        status = enter_context(programs[i].binding, &before, &entered);
-        if (status == 0) status = await_end(&programs[i], awake, &seconds[i]);
-        status = leave_context(before, entered, status);
     }
     return status;
 }
