@@ -62,3 +62,7 @@ Word* find_changes(Pool* pool);
 
 // Make sure that no pool thread will wake up on the calling thread's core.
 void clear_core(Pool* pool);
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }

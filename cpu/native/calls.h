@@ -73,7 +73,3 @@ enum { MEMORY_FLOATS = 3 * TEMPORARY_ELEMENTS };  // of `memory`: of A, of B and
 
 // The same for bfloat16 (bfloats.c); `sum` is of floats.
 void multiply_bfloats(const Blas* blas, const Product* product, const Block* block, float* sum, float* memory);
-
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-static inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -11,13 +11,7 @@
 #include <string.h>
 
 #if defined(__x86_64__) && (__GNUC__ >= 11 || __clang_major__ >= 12)
-#define HAS_CODE 1
 #include <immintrin.h>
-#else
-#define HAS_CODE 0
-#endif
-
-#if HAS_CODE
 
 enum {
     SIDE = 16,  // rows of a tile, and columns of C's
@@ -33,43 +27,7 @@ enum {
 
 typedef int16_t Shorts __attribute__((vector_size(2 * LANES)));
 
-#if defined(EMULATED_TILES)  // for tests on machines without them
-
-#define FOR_TILES
-
-int has_tiles(void) { return 1; }
-
-static _Thread_local float sums[4][SIDE][SIDE];
-static _Thread_local uint16_t factors[8][SIDE][DEPTH];
-
-static float widen(uint16_t bfloat)
-{
-    const uint32_t bits = (uint32_t)bfloat << 16;
-    float wide;
-    memcpy(&wide, &bits, sizeof wide);
-    return wide;
-}
-
-static void add_products(int c, int a, int b)
-{
-    for (int i = 0; i < SIDE; ++i) {
-        for (int j = 0; j < SIDE; ++j) {
-            for (int l = 0; l < DEPTH; ++l) {
-                sums[c][i][j] += widen(factors[a][i][l]) * widen(factors[b][l / 2][2 * j + l % 2]);
-            }
-        }
-    }
-}
-
-#define BEGIN_TILES()
-#define END_TILES()
-#define CLEAR(c) memset(sums[c], 0, sizeof sums[c])
-#define LOAD(tile, source) memcpy(factors[tile], source, sizeof factors[tile])
-#define ADD_PRODUCTS(c, a, b) add_products(c, a, b)
-#define STORE(c, target) \
-    for (int i = 0; i < SIDE; ++i) memcpy((target) + i * PAIR, sums[c][i], LINE_BYTES)
-
-#else
+#ifndef FOR_TILES  // a test emulates them, for machines without
 
 #define FOR_TILES __attribute__((target("amx-tile,amx-bf16")))
 #include <cpuid.h>
@@ -119,8 +77,6 @@ static const Configuration whole = {
 
 #endif
 
-static int64_t count_tiles(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
-
 static uint16_t read_bfloat(const char* element)
 {
     uint16_t bfloat;
@@ -131,7 +87,7 @@ static uint16_t read_bfloat(const char* element)
 // Pack A for `count` tiles along its rows, each with all of K.
 static void pack_left(Source a, int64_t rows, int64_t depth, int64_t count, uint16_t* packed)
 {
-    const int64_t chunks = count_tiles(depth, DEPTH);
+    const int64_t chunks = divide_up(depth, DEPTH);
     memset(packed, 0, count * chunks * TILE * sizeof *packed);
     for (int64_t i = 0; i < rows; ++i) {
         uint16_t* const line = packed + i / SIDE * chunks * TILE + i % SIDE * DEPTH;
@@ -162,7 +118,7 @@ static void interleave(uint16_t* target, const char* first, const char* second)
 // Pack B for `count` tiles along its columns, each with all of K.
 static void pack_right(Source b, int64_t depth, int64_t columns, int64_t count, uint16_t* packed)
 {
-    const int64_t chunks = count_tiles(depth, DEPTH);
+    const int64_t chunks = divide_up(depth, DEPTH);
     memset(packed, 0, count * chunks * TILE * sizeof *packed);
     for (int64_t l = 0; l < depth; l += 2) {
         const char* const source = b.data + l * b.row;
@@ -231,8 +187,8 @@ FOR_TILES int multiply_by_tiles(
 {
     if (rows < FEWEST || columns < FEWEST) return 0;
     if (rows + depth > MOST_SIDES || columns + depth > MOST_SIDES) return 0;
-    const int64_t down = count_tiles(rows, PAIR), across = count_tiles(columns, PAIR);
-    const int64_t chunks = count_tiles(depth, DEPTH);
+    const int64_t down = divide_up(rows, PAIR), across = divide_up(columns, PAIR);
+    const int64_t chunks = divide_up(depth, DEPTH);
     uint16_t* const left = (uint16_t*)memory;
     uint16_t* const right = (uint16_t*)(memory + TEMPORARY_ELEMENTS);
     pack_left(a, rows, depth, 2 * down, left);

@@ -1,11 +1,46 @@
 // Multiplies bfloat16 by emulated tiles (cpu/native/tiles.c), for sizes near those of tiles and in every
 // layout, and compares with plain sums. Exits with 1 if an element is wrong.
-#define EMULATED_TILES
-#include "../../cpu/native/tiles.c"
-
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+static float sums[4][16][16];
+static uint16_t factors[8][16][32];
+
+static float widen(uint16_t bfloat)
+{
+    const uint32_t bits = (uint32_t)bfloat << 16;
+    float wide;
+    memcpy(&wide, &bits, sizeof wide);
+    return wide;
+}
+
+static void add_products(int c, int a, int b)
+{
+    for (int i = 0; i < 16; ++i) {
+        for (int j = 0; j < 16; ++j) {
+            for (int l = 0; l < 32; ++l) {
+                sums[c][i][j] += widen(factors[a][i][l]) * widen(factors[b][l / 2][2 * j + l % 2]);
+            }
+        }
+    }
+}
+
+static void store_sums(int c, float* target, int pitch)
+{
+    for (int i = 0; i < 16; ++i) memcpy(target + i * pitch, sums[c][i], sizeof sums[c][i]);
+}
+
+#define FOR_TILES
+#define BEGIN_TILES()
+#define END_TILES()
+#define CLEAR(c) memset(sums[c], 0, sizeof sums[c])
+#define LOAD(tile, source) memcpy(factors[tile], source, sizeof factors[tile])
+#define ADD_PRODUCTS(c, a, b) add_products(c, a, b)
+#define STORE(c, target) store_sums(c, target, PAIR)
+#include "../../cpu/native/tiles.c"
 
 enum { MOST = 100 };
 

@@ -26,7 +26,3 @@ void copy_piece(const MatrixCopy* copy, int64_t index, char* slab);
 
 // Enqueue the transfer of a piece between a slab and the device: returns a CUresult.
 int transfer_piece(const MatrixCopy* copy, int64_t index, char* slab, void* stream);
-
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-static inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
