@@ -2,7 +2,6 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 from wavetrim.kernels.errors import OperandError
 from wavetrim.kernels.gemm.bulk import Workspace, prepare_bulk
@@ -33,10 +32,9 @@ def multiply_on_device(
     alpha: float = 1.0,
     beta: float = 0.0,
     sms: int | None = None,
-    stream: Any = None,
     cache_dir: Path,
 ) -> None:
-    """Enqueue C ← αA·B + βC without waiting.
+    """Enqueue C ← αA·B + βC on CuPy's current stream, without waiting.
 
     As in BLAS, C is not read when β is 0, nor A and B when α is 0.
 
@@ -49,7 +47,6 @@ def multiply_on_device(
         beta: Factor of the old C.
         sms: Limit of multiprocessors, for a kernel that `can_limit_sms`; rounded down to a multiple
             of its `sms_quantum`. None for all.
-        stream: The cupy.cuda.Stream to enqueue on; None for CuPy's current stream.
         cache_dir: Folder of compiled kernels.
 
     Raises:
@@ -62,7 +59,7 @@ def multiply_on_device(
     import cupy
 
     product = describe_product(spec, (a, b, c), alpha, beta)
-    with cupy.cuda.Device(c.device.id), stream if stream is not None else nullcontext():
+    with cupy.cuda.Device(c.device.id):
         check_sms(spec, sms, count_sms())
         bind_context()
         enqueue(spec, prepare_product(spec, product, cache_dir, sms=sms), sms=sms)

@@ -22,11 +22,7 @@ from wavetrim.kernels.pipeline.command_path import CommandPath
 from wavetrim.kernels.pipeline.device_memory import DeviceMemory
 from wavetrim.kernels.pipeline.host_product import GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.plain_path import PlainPath
-from wavetrim.kernels.pipeline.resident_cache import (
-    MOST_RESIDENT_SHARE,
-    RESIDENT_SHARE,
-    ResidentCache,
-)
+from wavetrim.kernels.pipeline.resident_cache import RESIDENT_SHARE, ResidentCache
 from wavetrim.kernels.pipeline.straight import StraightProducts
 from wavetrim.kernels.schedule.panels import Cut
 from wavetrim.kernels.spec import KernelSpec
@@ -47,8 +43,6 @@ class GpuPipeline:
         gpu_memory_bytes: Largest device memory for matrices and their terms; None for all free
             memory. Larger products pass through it in parts. Kernels that divide tiles along K may
             take one more tile for each multiprocessor (gemm/bulk.py).
-        resident_share: Share of that memory for residents, at most `MOST_RESIDENT_SHARE`; 0 for
-            no residents.
 
     Attributes:
         lock: Locked while a product or a team uses the GPU.
@@ -69,14 +63,13 @@ class GpuPipeline:
         *,
         cache_dir: Path,
         gpu_memory_bytes: int | None = None,
-        resident_share: float = RESIDENT_SHARE,
     ) -> None:
         import cupy
 
         self._device = find_device(device_index)
         self.lock = threading.Lock()
         memory_bytes = min(self._device.memory_bytes, gpu_memory_bytes or self._device.memory_bytes)
-        self.residents = ResidentCache(int(min(resident_share, MOST_RESIDENT_SHARE) * memory_bytes))
+        self.residents = ResidentCache(int(RESIDENT_SHARE * memory_bytes))
         with cupy.cuda.Device(device_index):
             threads = min(STAGING_THREADS, len(os.sched_getaffinity(0)))
             self._copiers = open_copiers(threads - 1, cache_dir=cache_dir)

@@ -17,7 +17,7 @@ RESIDENT_SHARE: Final = 0.5
 """Share of a GPU's memory that residents may take. Chosen: buffers take the rest."""
 
 MOST_RESIDENT_SHARE: Final = 0.75
-"""Largest such share. Chosen: buffers of any product fit in the rest."""
+"""Share above which no plan keeps a B. Chosen: buffers of any product fit in the rest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

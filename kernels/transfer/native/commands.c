@@ -57,27 +57,11 @@ typedef struct {
     void* start;  // event before them; NULL for none
 } Gathered;
 
-// Padding between rows is not written: it may be another part of the same rows.
-static int copy_in(const int64_t* words, const Binding* binding, void* stream)
+static int copy_operand(const int64_t* words, const Binding* binding, int inwards, void* stream)
 {
-    const int64_t operand = words[0], pitch = binding->pitches[operand];
-    const Copy2D copy = {
-        .source_kind = ON_HOST, .source_host = binding->hosts[operand] + words[1] * pitch + words[2],
-        .source_pitch = pitch, .target_kind = ON_DEVICE, .target_device = words[5], .target_pitch = words[6],
-        .row_bytes = words[4], .rows = words[3],
-    };
-    return copy_rows(&copy, stream);
-}
-
-static int copy_out(const int64_t* words, const Binding* binding, void* stream)
-{
-    const int64_t operand = words[0], pitch = binding->pitches[operand];
-    const Copy2D copy = {
-        .source_kind = ON_DEVICE, .source_device = words[5], .source_pitch = words[6],
-        .target_kind = ON_HOST, .target_host = binding->hosts[operand] + words[1] * pitch + words[2],
-        .target_pitch = pitch, .row_bytes = words[4], .rows = words[3],
-    };
-    return copy_rows(&copy, stream);
+    const int64_t pitch = binding->pitches[words[0]];
+    char* const host = binding->hosts[words[0]] + words[1] * pitch + words[2];
+    return copy_host_rows(host, pitch, words[5], words[6], words[4], words[3], inwards, stream);
 }
 
 // Within a GPU's memory, or from another GPU's.
@@ -115,8 +99,8 @@ static int submit(const Command* command, const Binding* binding)
     case LAUNCH: return launch(words, stream);
     case CLEAR: return driver.set_bytes(words[0], 0, words[1], stream);
     case MULTIPLY: return multiply((const int64_t*)words[0], binding);
-    case COPY_IN: return copy_in(words, binding, stream);
-    case COPY_OUT: return copy_out(words, binding, stream);
+    case COPY_IN:
+    case COPY_OUT: return copy_operand(words, binding, command->kind == COPY_IN, stream);
     case RECORD: return driver.record_event(binding->events[words[0]], stream);
     case COPY_BETWEEN: return copy_between(words, stream);
     case WAIT_FOR_PEER: return driver.await_in_stream(stream, binding->peers[words[0]][words[1]], 0);

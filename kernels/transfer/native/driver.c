@@ -66,6 +66,19 @@ int copy_rows(const Copy2D* copy, void* stream)
     return status;
 }
 
+int copy_host_rows(
+    char* host, size_t host_pitch, unsigned long long device, size_t device_pitch, size_t row_bytes, size_t rows,
+    int inwards, void* stream)
+{
+    const Copy2D copy = {
+        .source_kind = inwards ? ON_HOST : ON_DEVICE, .source_host = host, .source_device = device,
+        .source_pitch = inwards ? host_pitch : device_pitch,
+        .target_kind = inwards ? ON_DEVICE : ON_HOST, .target_host = host, .target_device = device,
+        .target_pitch = inwards ? device_pitch : host_pitch, .row_bytes = row_bytes, .rows = rows,
+    };
+    return copy_rows(&copy, stream);
+}
+
 // Polls and naps, because a blocking event stops the copy engine for 20 µs (H200).
 int await_event(void* event)
 {

@@ -59,5 +59,10 @@ int load_driver(void);
 // target's rows is not written.
 int copy_rows(const Copy2D* copy, void* stream);
 
+// The same between host and device memory: to the device, or from it.
+int copy_host_rows(
+    char* host, size_t host_pitch, unsigned long long device, size_t device_pitch, size_t row_bytes, size_t rows,
+    int inwards, void* stream);
+
 // Wait until an event has passed: returns a CUresult.
 int await_event(void* event);

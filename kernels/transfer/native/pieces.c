@@ -128,17 +128,5 @@ int transfer_piece(const MatrixCopy* copy, int64_t index, char* slab, void* stre
         const size_t size = (piece.rows - 1) * copy->pitch + row_bytes;
         return inwards ? driver.copy_in(device, slab, size, stream) : driver.copy_out(slab, device, size, stream);
     }
-    const Copy2D rows = {
-        .source_kind = inwards ? ON_HOST : ON_DEVICE,
-        .source_host = slab,
-        .source_device = device,
-        .source_pitch = inwards ? copy->pitch : copy->device_pitch,
-        .target_kind = inwards ? ON_DEVICE : ON_HOST,
-        .target_host = slab,
-        .target_device = device,
-        .target_pitch = inwards ? copy->device_pitch : copy->pitch,
-        .row_bytes = row_bytes,
-        .rows = piece.rows,
-    };
-    return copy_rows(&rows, stream);
+    return copy_host_rows(slab, copy->pitch, device, copy->device_pitch, row_bytes, piece.rows, inwards, stream);
 }

@@ -155,7 +155,7 @@ def test_a_launch_waits_for_its_stream(spec, kernel_cache):
         for _ in range(20):  # keep the stream busy, so that a launch elsewhere would be too early
             product = product @ device_b * 0.05
         c = cupy.empty_like(product)
-    multiply_on_device(spec, product, device_b, c, stream=stream, cache_dir=kernel_cache)
+        multiply_on_device(spec, product, device_b, c, cache_dir=kernel_cache)
     stream.synchronize()
     assert_product(cupy.asnumpy(c), cupy.asnumpy(product), b)
 

@@ -167,7 +167,8 @@ def test_products_on_different_streams_do_not_disturb_each_other(seed, kernel_ca
     cupy.cuda.Device().synchronize()
     launch = partial(multiply_on_device, TENSOR, cache_dir=kernel_cache)
     for stream, arrays in zip(streams, operands, strict=True):
-        launch(*arrays, stream=stream)
+        with stream:
+            launch(*arrays)
     cupy.cuda.Device().synchronize()
     for arrays, expected in zip(operands, alone, strict=True):
         np.testing.assert_array_equal(cupy.asnumpy(arrays[2]), expected)

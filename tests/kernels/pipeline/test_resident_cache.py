@@ -151,7 +151,7 @@ def test_a_forgotten_b_is_copied_in_again(pipeline):
 @pytest.mark.parametrize("limit", [16 * MIB, 6 * MIB])
 def test_residents_and_buffers_stay_within_the_memory_together(open_pipeline, limit, beta):
     spec, (m, n, k) = find_kernel("register", "float32", "64x64"), (1100, 700, 600)
-    pipeline = open_pipeline(gpu_memory_bytes=limit, resident_share=0.5)
+    pipeline = open_pipeline(gpu_memory_bytes=limit)
     operands = [make_matrix(k, n, "float32", seed) for seed in range(9)]
     a, before = make_matrix(m, k, "float32", 50), make_matrix(m, n, "float32", 51)
     for number in (*range(9), 0, 8):
