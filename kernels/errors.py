@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NoReturn
 
 from wavetrim.native.errors import WavetrimError
 
@@ -91,5 +91,12 @@ def translate_failures() -> Iterator[None]:
     """Raise CUDA errors in the block as `DeviceFailure`."""
     try:
         yield
-    except list_cuda_errors() as error:
-        raise DeviceFailure(str(error), poisoned=is_poisoning(error)) from error
+    except Exception as error:
+        raise_failure(error)
+
+
+def raise_failure(error: BaseException, about: str = "") -> NoReturn:
+    """Raise a CUDA error as `DeviceFailure`, whose message begins so, and others as they are."""
+    if isinstance(error, list_cuda_errors()):
+        raise DeviceFailure(f"{about}{error}", poisoned=is_poisoning(error)) from error
+    raise error

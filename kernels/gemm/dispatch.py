@@ -3,20 +3,14 @@
 from contextlib import nullcontext
 from pathlib import Path
 
-from wavetrim.kernels.errors import OperandError
+from wavetrim.kernels.errors import OperandError, raise_failure
 from wavetrim.kernels.gemm.bulk import Workspace, prepare_bulk
 from wavetrim.kernels.gemm.cublas import multiply_now, prepare_cublas
 from wavetrim.kernels.gemm.half import prepare_half
 from wavetrim.kernels.gemm.launch import count_sms, prepare_tiles
 from wavetrim.kernels.gemm.operands import DeviceArray, Product, describe_product
 from wavetrim.kernels.gemm.partitions import hold_stream
-from wavetrim.kernels.gemm.prepared import (
-    Command,
-    CommandKind,
-    PreparedLaunch,
-    bind_context,
-    raise_failure,
-)
+from wavetrim.kernels.gemm.prepared import Command, CommandKind, PreparedLaunch, bind_context
 from wavetrim.kernels.gemm.tensor import prepare_terms
 from wavetrim.kernels.gemm.terms import TermMemory
 from wavetrim.kernels.spec import KernelSpec
@@ -102,7 +96,7 @@ def prepare_product(
             return prepare_terms(spec, product, cache_dir, sms=sms, memory=terms)
         return PreparedLaunch((prepare_tiles(spec, product, cache_dir, sms=sms),))
     except Exception as error:
-        raise_failure(spec.label, error)
+        raise_failure(error, f"{spec.label}: ")
 
 
 def enqueue(spec: KernelSpec, launch: PreparedLaunch, *, sms: int | None = None) -> None:
@@ -127,7 +121,7 @@ def enqueue(spec: KernelSpec, launch: PreparedLaunch, *, sms: int | None = None)
             for command in launch.commands:
                 _enqueue_one(spec, command, stream)
     except Exception as error:
-        raise_failure(spec.label, error)
+        raise_failure(error, f"{spec.label}: ")
 
 
 def _enqueue_one(spec: KernelSpec, command: Command, stream: int) -> None:

@@ -10,9 +10,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NoReturn
-
-from wavetrim.kernels.errors import DeviceFailure, is_poisoning, list_cuda_errors
+from typing import Any
 
 _bound = threading.local()
 
@@ -114,10 +112,3 @@ def bind_context() -> None:
     if device not in devices:
         runtime.memGetInfo()
         devices.add(device)
-
-
-def raise_failure(label: str, error: Exception) -> NoReturn:
-    """Raise a CUDA error as `DeviceFailure`, and any other error as it is."""
-    if not isinstance(error, list_cuda_errors()):
-        raise error
-    raise DeviceFailure(f"{label}: {error}", poisoned=is_poisoning(error)) from error

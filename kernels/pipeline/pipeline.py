@@ -12,8 +12,8 @@ from typing import NoReturn
 from wavetrim.kernels.device import find_device
 from wavetrim.kernels.errors import (
     DeviceFailure,
-    is_poisoning,
     list_cuda_errors,
+    raise_failure,
     translate_failures,
 )
 from wavetrim.kernels.gemm.cublas import CublasHandles
@@ -199,22 +199,11 @@ class GpuPipeline:
         """Wait until nothing is in flight, then raise the error. Needs `lock`."""
         import cupy
 
-        with cupy.cuda.Device(self._device.index):
-            failure = self._abandon()
-        if failure is not None:
-            raise DeviceFailure(f"{error}; then {failure}", poisoned=True) from error
-        if isinstance(error, list_cuda_errors()):
-            raise DeviceFailure(str(error), poisoned=is_poisoning(error)) from error
-        raise error
-
-    def _abandon(self) -> DeviceFailure | None:
-        """After an error, wait until nothing is in flight; returns what to raise if that fails."""
-        import cupy
-
         if self.path is not None:
             self.path.abandon()
         try:
-            cupy.cuda.runtime.deviceSynchronize()
-        except list_cuda_errors() as error:
-            return DeviceFailure(str(error), poisoned=True)
-        return None
+            with cupy.cuda.Device(self._device.index):
+                cupy.cuda.runtime.deviceSynchronize()
+        except list_cuda_errors() as failure:
+            raise DeviceFailure(f"{error}; then {failure}", poisoned=True) from error
+        raise_failure(error)

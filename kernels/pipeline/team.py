@@ -63,46 +63,47 @@ class _Program(ctypes.Structure):
     )
 
 
+class _Member(NamedTuple):
+    """A GPU of a team with its commands.
+
+    Attributes:
+        submitter: The GPU.
+        buffer: Its commands, which time at least the whole.
+        part: Its part of all products.
+        resident_b: Its B, if that is resident, so that it stays alive.
+    """
+
+    submitter: Submitter
+    buffer: CommandBuffer
+    part: TeamPart
+    resident_b: Resident | None
+
+
 class _Programs:
     """The commands of all GPUs of a team, which are enqueued by one call.
 
-    Attributes:
-        submitters: The GPUs.
-        buffers: The commands of each, which time at least the whole.
-        residents: The B of each, if it is resident, so that it stays alive.
+    Args:
+        members: The GPUs.
+        item_bytes: Bytes of an element.
     """
 
-    def __init__(self) -> None:
-        self.submitters: list[Submitter] = []
-        self.buffers: list[CommandBuffer] = []
-        self.residents: list[Resident | None] = []
-        self._programs: Any = ()
+    def __init__(self, members: Sequence[_Member], item_bytes: int) -> None:
+        self.members = members
+        self._programs: Any = (_Program * len(members))(
+            *(
+                _Program(
+                    commands=one.buffer.address,
+                    ends=one.buffer.ends.ctypes.data,
+                    batches=len(one.buffer.ends),
+                    binding=one.submitter.address,
+                    first_row=one.part.rows.start,
+                    left_bytes=one.part.columns.start * item_bytes,
+                )
+                for one in members
+            )
+        )
         self._hosts: Any = (ctypes.c_void_p * OPERANDS)()
         self._pitches: Any = (ctypes.c_int64 * OPERANDS)()
-
-    def add(
-        self, submitter: Submitter, buffer: CommandBuffer, part: TeamPart, piece: HostProduct
-    ) -> None:
-        """Add the next GPU.
-
-        Args:
-            submitter: The GPU.
-            buffer: Its commands.
-            part: Its part of all products.
-            piece: That of one product.
-        """
-        self.submitters.append(submitter)
-        self.buffers.append(buffer)
-        self.residents.append(piece.resident_b)
-        program = _Program(
-            commands=buffer.address,
-            ends=buffer.ends.ctypes.data,
-            batches=len(buffer.ends),
-            binding=submitter.address,
-            first_row=part.rows.start,
-            left_bytes=part.columns.start * piece.spec.item_bytes,
-        )
-        self._programs = (_Program * len(self.buffers))(*self._programs, program)
 
     def enqueue(self, addresses: Sequence[int], pitches: Sequence[int]) -> None:
         """Enqueue the commands: a batch of each GPU, then the next one of each.
@@ -117,12 +118,12 @@ class _Programs:
         """
         self._hosts[:] = addresses
         self._pitches[:] = pitches
-        count = len(self.buffers)
-        for number in range(count):  # another product may have moved the array of events
-            events = self.submitters[number].reserve_events(self.buffers[number])
-            self._programs[number].events = events
-        run = self.submitters[0].library.run_together
-        check_status(self.buffers[0].label, run(self._programs, count, self._hosts, self._pitches))
+        # Another product may have moved an array of events.
+        for program, one in zip(self._programs, self.members, strict=True):
+            program.events = one.submitter.reserve_events(one.buffer)
+        first, count = self.members[0], len(self.members)
+        run = first.submitter.library.run_together
+        check_status(first.buffer.label, run(self._programs, count, self._hosts, self._pitches))
 
 
 class Team:
@@ -212,14 +213,14 @@ class Team:
         if self._exchanges:
             devices = tuple(part.pipeline.device_index for part in self.parts)
             ranks = assign_ranks(devices, steps) or ranks
-        programs = _Programs()
+        members = []
         timed = Timed.EACH if pieces[0].timed else Timed.WHOLE
         for part, piece, rank in zip(self.parts, pieces, ranks, strict=True):
             path = part.pipeline.path
             assert path is not None, "each GPU of the team has a path of commands"
             buffer = path.find_buffer(piece, part.cut, timed, rank=rank)
-            programs.add(path.find_submitter(piece), buffer, part, piece)
-        return programs
+            members.append(_Member(path.find_submitter(piece), buffer, part, piece.resident_b))
+        return _Programs(members, pieces[0].spec.item_bytes)
 
     def _finish(
         self,
@@ -234,17 +235,13 @@ class Team:
         """
         listeners = hooks or [NO_GPU_HOOKS] * len(self.parts)
         pieces = [
-            part.take_from(product)._replace(hooks=listener, resident_b=resident)
-            for part, listener, resident in zip(
-                self.parts, listeners, programs.residents, strict=True
-            )
+            one.part.take_from(product)._replace(hooks=listener, resident_b=one.resident_b)
+            for one, listener in zip(programs.members, listeners, strict=True)
         ]
         try:
             timings = [
-                submitter.finish(buffer, piece)
-                for submitter, buffer, piece in zip(
-                    programs.submitters, programs.buffers, pieces, strict=True
-                )
+                one.submitter.finish(one.buffer, piece)
+                for one, piece in zip(programs.members, pieces, strict=True)
             ]
         except BaseException as error:
             self._recover(error)
