@@ -83,14 +83,12 @@ class CompiledKernel:
 
     Attributes:
         path: The cubin.
-        entry: Name of its main function; the others are in the spec.
         registers: Registers per thread, the largest of all functions.
         spill_bytes: Bytes of registers spilled to local memory, the largest of all functions.
         shared_bytes: Static shared memory of a block; the spec has the dynamic part.
     """
 
     path: Path
-    entry: str
     registers: int
     spill_bytes: int
     shared_bytes: int
@@ -132,7 +130,7 @@ def compile_kernel(spec: Compilable, arch: str, cache_dir: Path) -> CompiledKern
     if compiled is None:
         logger.info("compiling the kernel %s for %s into %s, once", spec.label, arch, cache_dir)
         cubin, log = _run_compiler(spec, arch)
-        compiled = _describe(spec, cubin, log, cache_dir)
+        compiled = _describe(cubin, log, cache_dir)
         cache_dir.mkdir(parents=True, exist_ok=True)
         _write_whole(compiled.path, cubin)
         report = asdict(compiled) | {"path": compiled.path.name, "kernel": spec.label, "arch": arch}
@@ -215,11 +213,10 @@ def _list_assembler_options(spec: Compilable) -> list[str]:
     return ["-v", "-O1"] if spec.keeps_order else ["-v"]
 
 
-def _describe(spec: Compilable, cubin: bytes, log: str, cache_dir: Path) -> CompiledKernel:
+def _describe(cubin: bytes, log: str, cache_dir: Path) -> CompiledKernel:
     """Parse the assembler's report, which has a line or two for each function."""
     return CompiledKernel(
         path=cache_dir / f"{_digest(cubin)}.cubin",
-        entry=spec.entries[0],
         registers=_find_most(r"Used (\d+) registers", log),
         spill_bytes=_find_most(r"(\d+) bytes spill", log),
         shared_bytes=_find_most(r"(\d+) bytes smem", log),
@@ -240,7 +237,6 @@ def _read_report(path: Path) -> CompiledKernel | None:
         report = json.loads(path.read_bytes())
         compiled = CompiledKernel(
             path=path.parent / report["path"],
-            entry=report["entry"],
             registers=report["registers"],
             spill_bytes=report["spill_bytes"],
             shared_bytes=report["shared_bytes"],

@@ -71,7 +71,6 @@ def test_every_kernel_compiles_for_architectures_that_it_claims(compiled_kernels
     for (spec, arch), compiled in compiled_kernels.items():
         assert compiled.path.read_bytes().startswith(b"\x7fELF"), (spec.label, arch)
         assert 0 < compiled.registers <= 255
-        assert compiled.entry in spec.entries
         assert compiled.shared_bytes + spec.dynamic_shared_bytes == spec.shared_bytes
 
 
