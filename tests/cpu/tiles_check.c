@@ -19,18 +19,10 @@ static float widen(uint16_t bfloat)
 
 static void add_products(int c, int a, int b)
 {
-    for (int i = 0; i < 16; ++i) {
-        for (int j = 0; j < 16; ++j) {
-            for (int l = 0; l < 32; ++l) {
-                sums[c][i][j] += widen(factors[a][i][l]) * widen(factors[b][l / 2][2 * j + l % 2]);
-            }
-        }
+    for (int x = 0; x < 16 * 16 * 32; ++x) {
+        const int i = x / 512, j = x / 32 % 16, l = x % 32;
+        sums[c][i][j] += widen(factors[a][i][l]) * widen(factors[b][l / 2][2 * j + l % 2]);
     }
-}
-
-static void store_sums(int c, float* target, int pitch)
-{
-    for (int i = 0; i < 16; ++i) memcpy(target + i * pitch, sums[c][i], sizeof sums[c][i]);
 }
 
 #define FOR_TILES
@@ -39,7 +31,8 @@ static void store_sums(int c, float* target, int pitch)
 #define CLEAR(c) memset(sums[c], 0, sizeof sums[c])
 #define LOAD(tile, source) memcpy(factors[tile], source, sizeof factors[tile])
 #define ADD_PRODUCTS(c, a, b) add_products(c, a, b)
-#define STORE(c, target) store_sums(c, target, PAIR)
+#define STORE(c, target) \
+    for (int i = 0; i < SIDE; ++i) memcpy((target) + i * PAIR, sums[c][i], LINE_BYTES)
 #include "../../cpu/native/tiles.c"
 
 enum { MOST = 100 };

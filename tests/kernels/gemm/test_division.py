@@ -18,15 +18,15 @@ from wavetrim.kernels.gemm.launch import prepare_tiles
 from wavetrim.kernels.gemm.operands import Layout, Product
 from wavetrim.kernels.gemm.tails import FIX_UP_STEPS, divide_tiles
 
-HALVES = [spec for spec in list_kernels() if spec.source and spec.dtype in ("float16", "bfloat16")]
+HALVES = [
+    spec for dtype in ("float16", "bfloat16") for spec in list_kernels(dtype=dtype) if spec.source
+]
 
 
 def test_more_tiles_than_a_grid_has_blocks_are_refused(tmp_path):
-    wide = Layout(0, 1 << 18, 1 << 18, 1 << 18, 4)
+    spec, wide = find_kernel("simple", "float32", "4"), Layout(0, 1 << 18, 1 << 18, 1 << 18, 4)
     with pytest.raises(OperandError, match=r"C has 4294967296 tiles; simple 4x4x4 .* at most"):
-        prepare_tiles(
-            find_kernel("simple", "float32", "4"), Product(wide, wide, wide, 1, 1, 0), tmp_path
-        )
+        prepare_tiles(spec, Product(wide, wide, wide, 1, 1, 0), tmp_path)
 
 
 @given(tiles=st.integers(1, 10_000), steps_k=st.integers(1, 5000), sms=st.integers(1, 200))

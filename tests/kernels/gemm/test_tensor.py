@@ -1,7 +1,5 @@
 """The tensor kernels: errors against cuBLAS, elements beyond bfloat16, limits."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 
@@ -165,10 +163,9 @@ def test_products_on_different_streams_do_not_disturb_each_other(seed, kernel_ca
         (cupy.asarray(a), cupy.asarray(b), cupy.empty((500, 400), np.float32)) for a, b in pairs
     ]
     cupy.cuda.Device().synchronize()
-    launch = partial(multiply_on_device, TENSOR, cache_dir=kernel_cache)
     for stream, arrays in zip(streams, operands, strict=True):
         with stream:
-            launch(*arrays)
+            multiply_on_device(TENSOR, *arrays, cache_dir=kernel_cache)
     cupy.cuda.Device().synchronize()
     for arrays, expected in zip(operands, alone, strict=True):
         np.testing.assert_array_equal(cupy.asnumpy(arrays[2]), expected)

@@ -10,12 +10,7 @@ import numpy as np
 
 from tests.kernels.transfer.driver import Driver, Stream, pack_commands, run_commands
 from wavetrim.kernels.gemm.operands import Layout
-from wavetrim.kernels.gemm.prepared import (
-    Command,
-    CommandKind,
-    PreparedLaunch,
-    pack_arguments,
-)
+from wavetrim.kernels.gemm.prepared import Command, CommandKind, PreparedLaunch, pack_arguments
 from wavetrim.kernels.pipeline.command_buffer import NOT_STAGED, Timed
 from wavetrim.kernels.pipeline.commands import Recorder
 from wavetrim.kernels.pipeline.exchange import assign_ranks
