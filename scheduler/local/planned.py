@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from wavetrim.cpu.threads import blas_limit
 from wavetrim.native.plain import Matrix
@@ -17,6 +17,8 @@ from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks
 from wavetrim.scheduler.local.known import UNSTOPPED_SECONDS
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import PlanCache
+from wavetrim.scheduler.planning.cpu_rows import find_cpu_seconds
+from wavetrim.scheduler.planning.gpu_rows import find_straight_seconds
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.machine import MachineProfile
@@ -26,6 +28,15 @@ if TYPE_CHECKING:
     from wavetrim.scheduler.local.machine import LocalMachine
 
 T = TypeVar("T")
+
+_CROWDED_STAGING: Final = 3
+"""How many times as long staged copies take on a crowded machine. Chosen: those of 50 to 1100 MB
+take 2.2 to 3.5 times as long on an H200 with 16 cores (f81e5f28)."""
+
+_CROWDED_CPU: Final = 2
+_LATE_SECONDS: Final = 5e-3
+"""How many times as long the CPU's rows take beside as many other processes as cores, and how long
+they wait for threads. Chosen: a thread loses its core for 3 to 4 ms at a time."""
 
 
 class PlannedProducts:
@@ -85,7 +96,7 @@ class PlannedProducts:
         """The plan, or another one for its product while other threads want the cores."""
         if crowd == "quiet":
             return plan
-        f = plan.find_crowded_f(numpy_has_cores=crowd == "contended")
+        f = find_crowded_f(plan, numpy_has_cores=crowd == "contended")
         options = replace(options, f=f)
         if f == 0 and plan.may_copy_by_driver and options.accuracy != "strict":
             options = replace(options, kernel="cublas")  # the only one that the driver copies for
@@ -149,6 +160,36 @@ class PlannedProducts:
     def close(self) -> None:
         """End the threads and free memory."""
         self.executor.close()
+
+
+def find_crowded_f(plan: Plan, *, numpy_has_cores: bool) -> int:
+    """F while other threads want the cores: 0 or M, as a CPU part of a split would be late.
+
+    Pageable operands are then copied by the driver, or by threads, three times as slowly. NumPy's
+    product is as fast as ever if those threads are BLAS's own, which spin, and need not be woken.
+    If they are of other processes, the CPU's rows take twice as long, and wait for threads that
+    lost their cores.
+    The model's seconds are compared: corrections are of runs that met any condition.
+
+    Args:
+        plan: The plan of the product while nobody else wants the cores.
+        numpy_has_cores: Whether the threads are of this process.
+    """
+    problem, cpu = plan.problem, plan.profile.cpu
+    if plan.side is None or plan.is_small:
+        return problem.m
+    gpu_seconds = plan.on_gpu.uncorrected.total_seconds
+    if numpy_has_cores:  # its threads are awake
+        cpu = replace(cpu, start_seconds=0.0)
+    cpu_seconds = find_cpu_seconds(problem, cpu, problem.m)
+    if plan.may_copy_by_driver:
+        profile = plan.profile.gpus[plan.side.members[0].position]
+        gpu_seconds = max(gpu_seconds, find_straight_seconds(problem, profile))
+    elif problem.memory == "pageable":
+        gpu_seconds *= _CROWDED_STAGING
+    if not numpy_has_cores:
+        cpu_seconds = _CROWDED_CPU * cpu_seconds + _LATE_SECONDS
+    return problem.m if cpu_seconds <= gpu_seconds else 0
 
 
 def end_with_interpreter() -> NoReturn:

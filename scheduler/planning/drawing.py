@@ -62,7 +62,7 @@ def find_near_f(plan: "Plan") -> int:
     problem, m = plan.problem, plan.problem.m
     if plan.side is None:
         return m
-    limit = _SLOWER * plan.give_cpu(0).uncorrected.gpu_seconds
+    limit = _SLOWER * plan.on_gpu.uncorrected.gpu_seconds
 
     def find_seconds(f: int) -> float:
         return find_cpu_seconds(problem, plan.profile.cpu, f, beside_gpu=True)

@@ -16,7 +16,7 @@ from wavetrim.scheduler.planning.cpu_rows import (
     name_cpu_bottleneck,
 )
 from wavetrim.scheduler.planning.device_sets import CPU, DeviceSet
-from wavetrim.scheduler.planning.gpu_rows import GpuPart, find_straight_seconds
+from wavetrim.scheduler.planning.gpu_rows import GpuPart
 from wavetrim.scheduler.planning.team import GpuSide
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.corrections import Factor
@@ -25,19 +25,9 @@ from wavetrim.scheduler.profile.machine import MachineProfile
 SHORT_SECONDS: Final = 5e-3
 """Longest predicted time of a product without reports and cancellation; chosen."""
 
-
 CROWDED_BYTES: Final = 64 << 20
 """Largest A, B and C together, in bytes, that the driver copies on a crowded machine. Chosen: a
 thread without a core delays a shared copy by up to 3 ms; in that time the driver copies 30 MB."""
-
-_CROWDED_STAGING: Final = 3
-"""How many times as long staged copies take on a crowded machine. Chosen: those of 50 to 1100 MB
-take 2.2 to 3.5 times as long on an H200 with 16 cores (f81e5f28)."""
-
-_CROWDED_CPU: Final = 2
-_LATE_SECONDS: Final = 5e-3
-"""How many times as long the CPU's rows take beside as many other processes as cores, and how long
-they wait for threads. Chosen: a thread loses its core for 3 to 4 ms at a time."""
 
 
 class Prediction(NamedTuple):
@@ -220,14 +210,14 @@ class Plan:
     @property
     def waves_gpu_only(self) -> int:
         """Waves if the GPUs computed all rows."""
-        return 0 if self.side is None else self._on_gpu.waves
+        return 0 if self.side is None else self.on_gpu.waves
 
     @property
     def gpu_only_seconds(self) -> float | None:
         """Predicted seconds of one GPU alone; None if no GPU can compute the product."""
         if self.one_gpu_seconds is not None:
             return self.one_gpu_seconds
-        return None if self.side is None else self._on_gpu.predicted.total_seconds
+        return None if self.side is None else self.on_gpu.predicted.total_seconds
 
     @property
     def cpu_only_seconds(self) -> float:
@@ -235,7 +225,8 @@ class Plan:
         return self.give_cpu(self.problem.m).predicted.total_seconds
 
     @cached_property
-    def _on_gpu(self) -> "Plan":
+    def on_gpu(self) -> "Plan":
+        """The plan with all rows on the same GPUs; kept, as it takes long to find."""
         return self.give_cpu(0)
 
     def predict(self, f: int) -> Prediction:
@@ -248,35 +239,6 @@ class Plan:
         problem = self.problem
         is_copied = problem.memory == "pageable" and not problem.b_resident
         return is_copied and problem.operand_bytes < CROWDED_BYTES
-
-    def find_crowded_f(self, *, numpy_has_cores: bool) -> int:
-        """F while other threads want the cores: 0 or M, as a CPU part of a split would be late.
-
-        Pageable operands are then copied by the driver, or by threads, three times as slowly.
-        NumPy's product is as fast as ever if those threads are BLAS's own, which spin, and need not
-        be woken. If they are of other processes, the CPU's rows take twice as long, and wait for
-        threads that lost their cores.
-        The model's seconds are compared: corrections are of runs that met any condition.
-
-        Args:
-            numpy_has_cores: Whether the threads are of this process.
-        """
-        m, problem = self.problem.m, self.problem
-        if self.side is None or self.is_small:
-            return m
-        gpu_seconds = self._on_gpu.uncorrected.total_seconds
-        cpu = self.profile.cpu
-        if numpy_has_cores:  # its threads are awake
-            cpu = replace(cpu, start_seconds=0.0)
-        cpu_seconds = find_cpu_seconds(problem, cpu, m)
-        if self.may_copy_by_driver:
-            profile = self.profile.gpus[self.side.members[0].position]
-            gpu_seconds = max(gpu_seconds, find_straight_seconds(problem, profile))
-        elif problem.memory == "pageable":
-            gpu_seconds *= _CROWDED_STAGING
-        if not numpy_has_cores:
-            cpu_seconds = _CROWDED_CPU * cpu_seconds + _LATE_SECONDS
-        return m if cpu_seconds <= gpu_seconds else 0
 
     def __str__(self) -> str:
         """The plan in one line."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.scheduler.profiles import change_cpu, make_small_machine, run_as_if
+from wavetrim.scheduler.local.planned import find_crowded_f
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import PlanCache, choose_plan
 from wavetrim.scheduler.planning.drawing import describe_curve
@@ -127,8 +128,8 @@ def test_while_others_want_the_cores_one_side_has_all_rows():
 
     split = plan_with(40)
     assert 0 < split.f < SQUARE.m
-    assert split.find_crowded_f(numpy_has_cores=False) == 0
+    assert find_crowded_f(split, numpy_has_cores=False) == 0
     even = plan_with(1.5 * 40 * split.cpu_only_seconds / split.gpu_only_seconds)
-    assert even.find_crowded_f(numpy_has_cores=True) == SQUARE.m, "NumPy is as fast as ever"
-    assert even.find_crowded_f(numpy_has_cores=False) == 0, "others have half of each core"
-    assert plan_with(40_000).find_crowded_f(numpy_has_cores=False) == SQUARE.m
+    assert find_crowded_f(even, numpy_has_cores=True) == SQUARE.m, "NumPy is as fast as ever"
+    assert find_crowded_f(even, numpy_has_cores=False) == 0, "others have half of each core"
+    assert find_crowded_f(plan_with(40_000), numpy_has_cores=False) == SQUARE.m
