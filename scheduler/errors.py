@@ -1,6 +1,13 @@
 """Errors of scheduler/: refused requests, and executions that end early."""
 
+from typing import Final, NoReturn
+
+from wavetrim.cpu.errors import CpuError, ProductCancelled
+from wavetrim.kernels.errors import DeviceFailure, KernelsError, PipelineCancelled
 from wavetrim.native.errors import WavetrimError
+
+CANCELLATIONS: Final = (ProductCancelled, PipelineCancelled)
+"""Errors of a part that was cancelled."""
 
 
 class SchedulerError(WavetrimError):
@@ -73,3 +80,18 @@ class ForkedProcess(SchedulerError):
 
 class DrawingUnavailable(SchedulerError):
     """The library that draws plots is not installed."""
+
+
+def raise_translated(cause: BaseException) -> NoReturn:
+    """Raise the scheduler's error for an error of kernels/ or cpu/; others as they are.
+
+    Raises:
+        ExecutionCancelled: A part was cancelled.
+        ExecutionError: A device failed.
+    """
+    if isinstance(cause, CANCELLATIONS):
+        raise ExecutionCancelled("the execution was asked to stop") from cause
+    if isinstance(cause, KernelsError | CpuError):
+        poisoned = isinstance(cause, DeviceFailure) and cause.poisoned
+        raise ExecutionError(str(cause), poisoned=poisoned) from cause
+    raise cause

@@ -18,7 +18,6 @@ from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.model import find_largest_cache_bytes
 from wavetrim.scheduler.calibration.repetition import OperandMemory, repeat
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.execution.product import NOTHING
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.scheduler.profile.estimate import estimate_cpu
 from wavetrim.scheduler.profile.machine import CpuModel
@@ -87,9 +86,12 @@ def measure_cpu_quickly(pool: CpuPool) -> CpuModel:
 
 
 def open_profiles(
-    executor: Executor, directory: Path | None, *, lock: AbstractContextManager[Any] = NOTHING
+    executor: Executor, directory: Path | None, lock: AbstractContextManager[Any]
 ) -> ProfileProvider:
-    """The profiles of an executor's machine; its CPU is measured quickly if never calibrated."""
+    """The profiles of an executor's machine; its CPU is measured quickly if never calibrated.
+
+    The lock is held meanwhile.
+    """
 
     def measure() -> CpuModel:
         with lock:

@@ -10,9 +10,8 @@ import numpy as np
 from wavetrim.cpu.errors import CpuError
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.scheduler.check.verify import ProductCheck, Verification
-from wavetrim.scheduler.errors import PlanError
+from wavetrim.scheduler.errors import PlanError, raise_translated
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.execution.product import raise_translated
 from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks
 from wavetrim.scheduler.execution.timings import Timings
 from wavetrim.scheduler.planning.plan import Plan

@@ -5,6 +5,7 @@ import faulthandler
 import logging
 import os
 import signal
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -52,7 +53,7 @@ def open_devices(options: EngineOptions) -> tuple[Executor, ProfileProvider]:
         watchdog=Watchdog(options.stall_seconds, _end_stalled),
     )
     executor.pool.prepare()
-    return executor, open_profiles(executor, options.profile_dir)
+    return executor, open_profiles(executor, options.profile_dir, nullcontext())
 
 
 def _end_stalled(seconds: float) -> None:

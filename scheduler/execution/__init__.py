@@ -3,8 +3,8 @@
 `executor` owns the devices. Each works at one product at a time. It computes short products itself:
 those of up to 5 ms on the CPU, and those that take the straight path on a GPU.
 `gpus` has a pipeline and a thread for each GPU, and computes a product on one of them; `run`
-computes it in parts. `product` is a plan with its arrays. `rows` reports which rows of C are done,
-and which are final. `timings` says how long the parts took, and records that for later predictions.
+computes it in parts. `rows` reports which rows of C are done, and which are final. `timings` says
+how long the parts took, and records that for later predictions.
 `small_stacks` computes many small products at once. `pages` makes a result's pages while it is
 computed. `watchdog` detects a GPU without progress, and ends the engine then.
 

@@ -16,9 +16,9 @@ from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.native.plain import Matrix
-from wavetrim.scheduler.execution.gpus import Gpus
+from wavetrim.scheduler.errors import raise_translated
+from wavetrim.scheduler.execution.gpus import NOTHING, Gpus, PlannedProduct
 from wavetrim.scheduler.execution.pages import make_pages
-from wavetrim.scheduler.execution.product import NOTHING, PlannedProduct, raise_translated
 from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks, RowsDone
 from wavetrim.scheduler.execution.run import Execution
 from wavetrim.scheduler.execution.timings import RunNotes, Timings, sum_up

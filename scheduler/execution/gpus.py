@@ -2,24 +2,25 @@
 
 from collections.abc import Sequence
 from concurrent.futures import wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.kernels.errors import DeviceFailure
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.kernels.pipeline.command_product import CommandProduct
-from wavetrim.kernels.pipeline.host_product import NO_GPU_HOOKS, GpuTimings
+from wavetrim.kernels.pipeline.host_product import NO_GPU_HOOKS, GpuHooks, GpuTimings, HostProduct
 from wavetrim.kernels.pipeline.pipeline import GpuPipeline
+from wavetrim.kernels.pipeline.resident_cache import Resident
 from wavetrim.kernels.pipeline.straight import StraightProduct
 from wavetrim.kernels.pipeline.team import Team, TeamPart
 from wavetrim.native.call_threads import CallThreads
 from wavetrim.native.plain import Matrix
+from wavetrim.scheduler.errors import raise_translated
 from wavetrim.scheduler.execution.pages import LEAST_BYTES
-from wavetrim.scheduler.execution.product import NOTHING, PlannedProduct, raise_translated
-from wavetrim.scheduler.execution.rows import NO_HOOKS, RowReports
+from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks, RowReports
 from wavetrim.scheduler.execution.watchdog import Watchdog, Watched
 from wavetrim.scheduler.planning.plan import Plan
 
@@ -28,6 +29,39 @@ _KEPT: Final = 512
 
 _LEAST_RATE: Final = 1e9
 """Slowest link that the watchdog accepts, in bytes a second; chosen."""
+
+
+NOTHING: Final = nullcontext()
+"""A context that does nothing; made once, because that time matters to short products."""
+
+
+class PlannedProduct(NamedTuple):
+    """C ← αA·B + βC and how it is run: the arguments of `Executor.run`, which describes them.
+
+    A named tuple, because passing many arguments takes time that matters to short products.
+    """
+
+    plan: Plan
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    alpha: float
+    beta: float
+    hooks: Hooks = NO_HOOKS
+    timed: bool = False
+    b_key: str | None = None
+
+    def take_gpu_rows(
+        self, hooks: GpuHooks = NO_GPU_HOOKS, resident_b: Resident | None = None
+    ) -> HostProduct:
+        """The rows of all GPUs, with what they call, and B if it is on the GPU."""
+        plan, a, c = self.plan, self.a, self.c
+        assert plan.spec is not None, "a plan with GPU rows names a kernel"
+        if plan.f:
+            a, c = a[: plan.gpu_rows], c[: plan.gpu_rows]
+        return HostProduct(
+            plan.spec, a, self.b, c, self.alpha, self.beta, hooks, resident_b, self.timed, plan.sms
+        )
 
 
 class Gpus:

@@ -14,8 +14,8 @@ from wavetrim.cpu.gemm import CpuPool
 from wavetrim.kernels.errors import PipelineCancelled
 from wavetrim.kernels.pipeline.host_product import GpuHooks, GpuTimings
 from wavetrim.kernels.pipeline.team import Team, TeamPart
-from wavetrim.scheduler.execution.gpus import Gpus
-from wavetrim.scheduler.execution.product import CANCELLATIONS, PlannedProduct
+from wavetrim.scheduler.errors import CANCELLATIONS
+from wavetrim.scheduler.execution.gpus import Gpus, PlannedProduct
 from wavetrim.scheduler.execution.rows import RowReports
 from wavetrim.scheduler.execution.watchdog import Watched
 from wavetrim.scheduler.planning.plan import SHORT_SECONDS

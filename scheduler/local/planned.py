@@ -10,9 +10,8 @@ from wavetrim.cpu.threads import blas_limit
 from wavetrim.native.plain import Matrix
 from wavetrim.native.pool import Crowd
 from wavetrim.scheduler.calibration.cpu import open_profiles
-from wavetrim.scheduler.errors import ExecutionError, PlanError
+from wavetrim.scheduler.errors import ExecutionError, PlanError, raise_translated
 from wavetrim.scheduler.execution.executor import Executor
-from wavetrim.scheduler.execution.product import raise_translated
 from wavetrim.scheduler.execution.rows import NO_HOOKS, Hooks
 from wavetrim.scheduler.local.known import UNSTOPPED_SECONDS
 from wavetrim.scheduler.options import PlanOptions
@@ -56,7 +55,7 @@ class PlannedProducts:
             gpu_memory_bytes=options.gpu_memory_bytes,
             lends_blas=True,
         )
-        self._profiles = open_profiles(self.executor, options.profile_dir, lock=machine.lock)
+        self._profiles = open_profiles(self.executor, options.profile_dir, machine.lock)
         self._plans = PlanCache()
         self._hooks = Hooks(cancelled=lambda: machine.has_ended)
         self._is_running = False
