@@ -1,10 +1,15 @@
-"""Options of a product's plan. The planner decides whatever a caller leaves open."""
+"""Options of a product's plan, and of a process that computes.
 
+The planner decides whatever a caller leaves open.
+"""
+
+import json
 import operator
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from wavetrim.scheduler.errors import PlanError
@@ -67,6 +72,40 @@ OPTION_NAMES: Final = tuple(field.name for field in fields(PlanOptions))
 
 NO_OPTIONS: Final = PlanOptions()
 """Everything is left to the planner."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineOptions:
+    """What a process that computes may use of its machine.
+
+    Attributes:
+        cache_dir: Folder of compiled kernels, and of compiled C.
+        profile_dir: Folder of stored calibrations; None for none.
+        devices: GPUs to use, as `select_devices` takes them; None for all.
+        cpu_threads: Threads of the CPU part; None for `count_default_threads()`.
+        gpu_memory_bytes: Limit of GPU memory; None for all free memory.
+        memory_bytes: Memory that the machine has; None if that is not known.
+        stall_seconds: Time without progress of a GPU after which an engine ends.
+    """
+
+    cache_dir: Path
+    profile_dir: Path | None = None
+    devices: str | None = None
+    cpu_threads: int | None = None
+    gpu_memory_bytes: int | None = None
+    memory_bytes: int | None = None
+    stall_seconds: float = 60.0
+
+    def as_json(self) -> str:
+        """The options as they are given to an engine."""
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def read(cls, text: str) -> "MachineOptions":
+        """Read what `as_json` wrote."""
+        given = json.loads(text)
+        folders = {name: Path(given[name]) for name in ("cache_dir", "profile_dir") if given[name]}
+        return cls(**(given | folders))
 
 
 def check_rows(f: object) -> RowsOrAuto:

@@ -1,14 +1,15 @@
 """Options of products in the caller's own process: from the settings of the machine alone."""
 
 import os
+from dataclasses import replace
 
 from wavetrim.scheduler.errors import FieldError
-from wavetrim.scheduler.local.machine import LocalOptions
+from wavetrim.scheduler.options import MachineOptions
 from wavetrim.service.folders import DATA_DIR, find_user_cache, make_absolute
 from wavetrim.service.storage.memory.memory_limit import count_memory
 
 
-def read_local_options() -> LocalOptions:
+def read_local_options() -> MachineOptions:
     """The options that the environment sets.
 
     Raises:
@@ -17,7 +18,7 @@ def read_local_options() -> LocalOptions:
     if not any(name.upper().startswith("WAVETRIM_") for name in os.environ):
         # What reads settings takes longer to import than all that a small product needs.
         profile_dir = make_absolute(DATA_DIR) / "profiles"
-        return LocalOptions(find_user_cache(), profile_dir, memory_bytes=count_memory())
+        return MachineOptions(find_user_cache(), profile_dir, memory_bytes=count_memory())
     from pydantic import ValidationError
 
     from wavetrim.service.machine_settings import MachineSettings, list_refused
@@ -26,11 +27,6 @@ def read_local_options() -> LocalOptions:
         settings = MachineSettings()
     except ValidationError as error:
         raise FieldError(*next(list_refused(error))[:3]) from error
-    return LocalOptions(
-        cache_dir=settings.own_cache_dir,
-        profile_dir=settings.profile_dir,
-        devices=settings.devices,
-        cpu_threads=settings.cpu_threads,
-        gpu_memory_bytes=settings.gpu_memory_bytes and int(settings.gpu_memory_bytes),
-        memory_bytes=count_memory(),
+    return replace(
+        settings.make_options(), cache_dir=settings.own_cache_dir, memory_bytes=count_memory()
     )

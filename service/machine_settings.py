@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from wavetrim.cpu.threads import count_default_threads
 from wavetrim.kernels.device import DEVICES_SETTING
+from wavetrim.scheduler.options import MachineOptions
 from wavetrim.service.folders import DATA_DIR, find_user_cache, make_absolute
 
 logger = logging.getLogger(__name__)
@@ -109,6 +110,16 @@ class MachineSettings(BaseSettings):
         if self.model_fields_set & {"data_dir", "kernel_cache_dir"}:
             return self.kernel_cache_dir
         return find_user_cache()
+
+    def make_options(self) -> MachineOptions:
+        """What a process that computes may use."""
+        return MachineOptions(
+            cache_dir=self.kernel_cache_dir,
+            profile_dir=self.profile_dir,
+            devices=self.devices,
+            cpu_threads=self.cpu_threads,
+            gpu_memory_bytes=self.gpu_memory_bytes and int(self.gpu_memory_bytes),
+        )
 
     def count_threads(self) -> int:
         """Threads of the CPU part."""

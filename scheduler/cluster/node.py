@@ -10,49 +10,28 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import ray
 
-from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.transfer.pinned import pin_array
 from wavetrim.native.plain import Matrix
+from wavetrim.scheduler.cluster.start import OPTIONS_VARIABLE
 from wavetrim.scheduler.engine.answer import describe_failure
 from wavetrim.scheduler.engine.messages import POISONED_EXIT, RunRequest
-from wavetrim.scheduler.engine.process import EngineOptions, open_devices
+from wavetrim.scheduler.engine.process import open_devices
 from wavetrim.scheduler.engine.run import Runner
 from wavetrim.scheduler.errors import OperandGone
 from wavetrim.scheduler.execution.rows import Hooks
+from wavetrim.scheduler.options import MachineOptions
 from wavetrim.scheduler.product import EngineProduct
 from wavetrim.scheduler.profile.store import dump_profile
 
 _CANCELLED: Final = 256
 """Newest cancelled products that a node remembers, as many as the head has with nodes at a time.
 Their ids are not used again."""
-
-
-def read_options(environment: Mapping[str, str]) -> EngineOptions:
-    """What a node's engine may use, by variables that `wavetrim node` has checked or set.
-
-    Ray allows it one thread, so all usable cores are its own unless that is said.
-    """
-
-    def read(name: str) -> str | None:
-        return environment.get(f"WAVETRIM_{name}") or None
-
-    profile_dir = read("PROFILE_DIR")
-    return EngineOptions(
-        cache_dir=Path(environment["WAVETRIM_KERNEL_CACHE_DIR"]),
-        profile_dir=None if profile_dir is None else Path(profile_dir),
-        devices=read("DEVICES"),
-        cpu_threads=int(read("CPU_THREADS") or usable_cores()),
-        gpu_memory_bytes=int(read("GPU_MEMORY_BYTES") or 0) or None,
-        stall_seconds=float(read("STALL_SECONDS") or 60),
-    )
 
 
 class NodeEngine:
@@ -63,7 +42,9 @@ class NodeEngine:
     """
 
     def __init__(self) -> None:
-        self._executor, self._profiles = open_devices(read_options(os.environ))
+        self._executor, self._profiles = open_devices(
+            MachineOptions.read(os.environ[OPTIONS_VARIABLE])
+        )
         self._runner = Runner(self._executor, self._profiles.find)
         self._kept: dict[str, Matrix] = {}
         self._filled: dict[str, int] = {}  # rows that have come

@@ -9,10 +9,15 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from wavetrim.scheduler.errors import FieldError
+from wavetrim.scheduler.options import MachineOptions
+
+OPTIONS_VARIABLE: Final = "WAVETRIM_NODE_OPTIONS"
+"""Environment variable with the options of the node's engine, as JSON."""
 
 RESOURCE: Final = "wavetrim"
 """Ray's resource of the nodes that compute for wavetrim; each has one."""
@@ -116,8 +121,10 @@ def make_command(
     ]  # fmt: skip
 
 
-def make_environment(environment: Mapping[str, str], *, code: Path) -> dict[str, str]:
-    """The environment of the node's processes.
+def make_environment(
+    environment: Mapping[str, str], options: MachineOptions, *, code: Path
+) -> dict[str, str]:
+    """The environment of the node's processes, with the options of its engine.
 
     Raises:
         NodeRefused: WAVETRIM_STALL_SECONDS, a setting of services, is no number above 0.
@@ -132,6 +139,7 @@ def make_environment(environment: Mapping[str, str], *, code: Path) -> dict[str,
     paths = [str(code), environment.get("PYTHONPATH", "")]
     return {
         **environment,
+        OPTIONS_VARIABLE: replace(options, stall_seconds=float(stall)).as_json(),
         "RAY_AUTH_MODE": "token",
         "RAY_USAGE_STATS_ENABLED": "0",
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),

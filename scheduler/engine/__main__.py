@@ -6,27 +6,27 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from wavetrim.kernels.device import DeviceInfo, explain_no_devices
 from wavetrim.kernels.nvml import open_readings
 from wavetrim.scheduler.engine.arena import MappedSlabs
 from wavetrim.scheduler.engine.conversation import Channel, Conversation
-from wavetrim.scheduler.engine.process import EngineOptions, open_devices, prepare_process
+from wavetrim.scheduler.engine.process import open_devices, prepare_process
 from wavetrim.scheduler.engine.worker import Worker
+from wavetrim.scheduler.options import MachineOptions
 
 _READ_SECONDS: Final = 5.0
 """Time between two readings of the GPUs. Chosen: Prometheus asks every 15 to 60 s."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Run the engine process; returns its exit status."""
-    options = _parse_arguments(arguments)
+    arguments = _parse_arguments()
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     prepare_process()
-    work, control = map(Channel, vars(options).pop("fds"))
-    executor, profiles = open_devices(EngineOptions(**vars(options)))
+    work, control = map(Channel, arguments.fds)
+    executor, profiles = open_devices(arguments.options)
     slabs = MappedSlabs(
         device_index=executor.devices[0].index if executor.devices else None, send=work.send
     )
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return {**told, **read(), "residents": executor.gpus.describe_residents()}
 
         service = Conversation(work, control, slabs, describe)
-        reason = None if executor.devices else explain_no_devices(options.devices)
+        reason = None if executor.devices else explain_no_devices(arguments.options.devices)
         Worker(service, executor, profiles, no_gpu_reason=reason).serve()
         slabs.close()
     return 0
@@ -64,17 +64,11 @@ def _take_readings(devices: Sequence[DeviceInfo]) -> Callable[[], dict[str, Any]
     return lambda: latest
 
 
-def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="wavetrim.scheduler.engine", description=__doc__)
     parser.add_argument("--fds", type=int, nargs=2, required=True, help="sockets: work, control")
-    # `EngineOptions` says what the others are.
-    parser.add_argument("--cache-dir", type=Path, required=True)
-    parser.add_argument("--profile-dir", type=Path)
-    parser.add_argument("--gpu-memory-bytes", type=int)
-    parser.add_argument("--stall-seconds", type=float, default=60.0)
-    parser.add_argument("--cpu-threads", type=int)
-    parser.add_argument("--device", dest="devices")
-    return parser.parse_args(arguments)
+    parser.add_argument("--options", type=MachineOptions.read, required=True, help="as JSON")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,7 @@ from wavetrim.scheduler.calibration.cpu import open_profiles
 from wavetrim.scheduler.engine.messages import STALLED_EXIT
 from wavetrim.scheduler.execution.executor import Executor
 from wavetrim.scheduler.execution.watchdog import Watchdog
+from wavetrim.scheduler.options import MachineOptions
 from wavetrim.scheduler.profile.provider import ProfileProvider
 
 logger = logging.getLogger(__name__)
@@ -22,28 +22,7 @@ logger = logging.getLogger(__name__)
 _PR_SET_PDEATHSIG: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class EngineOptions:
-    """What an engine may use.
-
-    Attributes:
-        cache_dir: Folder of compiled kernels, and of compiled C.
-        profile_dir: Folder of stored calibrations; None for none.
-        devices: GPUs to use: "none", or indices such as "0,1"; None for all.
-        cpu_threads: Threads of the CPU part; None for `count_default_threads()`.
-        gpu_memory_bytes: Limit of GPU memory; None for all free memory.
-        stall_seconds: Time without progress of a GPU after which the process ends.
-    """
-
-    cache_dir: Path
-    profile_dir: Path | None = None
-    devices: str | None = None
-    cpu_threads: int | None = None
-    gpu_memory_bytes: int | None = None
-    stall_seconds: float = 60.0
-
-
-def open_devices(options: EngineOptions) -> tuple[Executor, ProfileProvider]:
+def open_devices(options: MachineOptions) -> tuple[Executor, ProfileProvider]:
     """The devices that an engine may use, and their profiles."""
     executor = Executor(
         cache_dir=options.cache_dir,

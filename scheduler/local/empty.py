@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from wavetrim.scheduler.errors import ProblemError
-from wavetrim.scheduler.local.machine import LocalOptions
 from wavetrim.scheduler.local.process import find_machine
+from wavetrim.scheduler.options import MachineOptions
 from wavetrim.scheduler.problem import ITEM_BYTES, name_dtype
 
 Array: TypeAlias = NDArray[Any]
@@ -20,7 +20,7 @@ _MOST_BYTES: Final = int(np.iinfo(np.intp).max)
 """The largest array that NumPy can describe."""
 
 
-def make_array(read_options: Callable[[], LocalOptions], shape: Any, dtype: DTypeLike) -> Array:
+def make_array(read_options: Callable[[], MachineOptions], shape: Any, dtype: DTypeLike) -> Array:
     """A new row-major array, in page-locked memory if there is a GPU; see `wavetrim.empty`.
 
     Args:

@@ -7,8 +7,6 @@ as long as some thousand small products.
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -25,34 +23,10 @@ from wavetrim.kernels.device import (
 from wavetrim.native.pool import Crowd
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.local.known import KnownProducts
+from wavetrim.scheduler.options import MachineOptions
 
 if TYPE_CHECKING:
     from wavetrim.scheduler.local.planned import PlannedProducts
-
-
-@dataclass(frozen=True, slots=True)
-class LocalOptions:
-    """The devices, memory and folders that the process may use.
-
-    Attributes:
-        cache_dir: Folder of compiled kernels and compiled C.
-        profile_dir: Folder of stored calibrations; None for none.
-        devices: GPUs to use: "none", or indices such as "0,1"; None for all.
-        cpu_threads: Threads of the CPU part; None for `count_default_threads()`.
-        gpu_memory_bytes: Limit of GPU memory; None for all free memory.
-        memory_bytes: Memory that the machine has; None where the system does not tell.
-    """
-
-    cache_dir: Path
-    profile_dir: Path | None = None
-    devices: str | None = None
-    cpu_threads: int | None = None
-    gpu_memory_bytes: int | None = None
-    memory_bytes: int | None = None
-
-    def count_threads(self) -> int:
-        """Threads of the CPU part."""
-        return self.cpu_threads or count_default_threads()
 
 
 def find_gpus(choice: str | None) -> tuple[DeviceInfo, ...]:
@@ -120,12 +94,12 @@ class LocalMachine:
         has_ended: Whether the interpreter exits: neither threads nor GPUs are used any more.
     """
 
-    def __init__(self, options: LocalOptions) -> None:
+    def __init__(self, options: MachineOptions) -> None:
         self.options = options
         self.gpus = find_gpus(options.devices)
         self.has_gpu, self.has_ended = bool(self.gpus), False
         self.lock = threading.RLock()  # a signal handler may fork
-        self.numpy = NumpyProducts(options.count_threads())
+        self.numpy = NumpyProducts(options.cpu_threads or count_default_threads())
         self.thread_locks = ThreadLocks()
         self._planned: PlannedProducts | None = None
         self.known: KnownProducts | None = KnownProducts(self)

@@ -29,11 +29,12 @@ from wavetrim.scheduler.local.arrays import (
     read_factor,
 )
 from wavetrim.scheduler.local.known import LEAST_PLANNED_TERMS
-from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
+from wavetrim.scheduler.local.machine import LocalMachine
 from wavetrim.scheduler.local.process import find_known, find_machine
 from wavetrim.scheduler.local.stacks import Matrices, StackProblem, find_stack_problem, unstack
 from wavetrim.scheduler.options import (
     NO_OPTIONS,
+    MachineOptions,
     PlanOptions,
     check_devices,
     check_rows,
@@ -76,7 +77,7 @@ class _Product(NamedTuple):
 
 
 def multiply(
-    read_options: Callable[[], LocalOptions],
+    read_options: Callable[[], MachineOptions],
     a: ArrayLike,
     b: ArrayLike,
     *,

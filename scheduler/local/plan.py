@@ -6,11 +6,17 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from wavetrim.cpu.threads import count_default_threads
 from wavetrim.kernels.device import select_devices
 from wavetrim.scheduler.errors import PlanError, ProblemError
-from wavetrim.scheduler.local.machine import LocalOptions
 from wavetrim.scheduler.local.process import find_machine
-from wavetrim.scheduler.options import PlanOptions, check_rows, check_sms, read_whole
+from wavetrim.scheduler.options import (
+    MachineOptions,
+    PlanOptions,
+    check_rows,
+    check_sms,
+    read_whole,
+)
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.planning.plan import Plan
 from wavetrim.scheduler.problem import GemmProblem, find_memory, name_dtype
@@ -20,7 +26,7 @@ from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
 
 
 def plan_locally(
-    read_options: Callable[[], LocalOptions],
+    read_options: Callable[[], MachineOptions],
     *,
     m: int,
     n: int,
@@ -66,7 +72,7 @@ def _read_size(name: str, size: object) -> int:
 
 @lru_cache(maxsize=64)  # what it reads stays as it is while a process runs
 def _open_profiles(
-    read_options: Callable[[], LocalOptions], device: str
+    read_options: Callable[[], MachineOptions], device: str
 ) -> tuple[ProfileProvider, int | None]:
     """The profiles of a GPU that is named, and this machine's memory if the GPU is here."""
     local = read_options()
@@ -75,7 +81,7 @@ def _open_profiles(
     profiles = ProfileProvider(
         directory=local.profile_dir,
         devices=select_devices(local.devices) if may_be_here else (),
-        cpu_threads=local.count_threads(),
+        cpu_threads=local.cpu_threads or count_default_threads(),
     )
     return profiles, None if profiles.is_elsewhere(device) else local.memory_bytes
 

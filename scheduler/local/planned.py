@@ -51,7 +51,7 @@ class PlannedProducts:
         self.executor = Executor(
             cache_dir=options.cache_dir,
             devices=machine.gpus if machine.has_gpu else (),
-            cpu_threads=1 if machine.has_ended else options.count_threads(),
+            cpu_threads=1 if machine.has_ended else options.cpu_threads,
             gpu_memory_bytes=options.gpu_memory_bytes,
             lends_blas=True,
         )

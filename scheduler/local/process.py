@@ -15,7 +15,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from wavetrim.scheduler.errors import ForkedProcess
-from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
+from wavetrim.scheduler.local.machine import LocalMachine
+from wavetrim.scheduler.options import MachineOptions
 
 if TYPE_CHECKING:
     from wavetrim.scheduler.local.known import KnownProducts
@@ -32,12 +33,12 @@ class _Process:
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a signal handler may fork
         self._machine: LocalMachine | None = None
-        self._options: LocalOptions | None = None
+        self._options: MachineOptions | None = None
         self._inherited: list[LocalMachine] = []  # kept, so that they are never finalized here
         self._is_ending = False
         self._paused = ExitStack()
 
-    def find(self, read_options: Callable[[], LocalOptions], *, needs_gpu: bool) -> LocalMachine:
+    def find(self, read_options: Callable[[], MachineOptions], *, needs_gpu: bool) -> LocalMachine:
         """The machine of this process, created by the first call.
 
         Args:

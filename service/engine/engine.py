@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from wavetrim.kernels.device import DeviceInfo
@@ -76,16 +77,12 @@ class Engine(Supervisor):
         if self._without_devices:
             logger.error("the engine does not start with its GPUs: it is started without them")
         settings = self._settings
-        options = {
-            "--cache-dir": settings.kernel_cache_dir,
-            "--profile-dir": settings.profile_dir,
-            "--gpu-memory-bytes": settings.gpu_memory_bytes and int(settings.gpu_memory_bytes),
-            "--cpu-threads": settings.cpu_threads,
-            "--stall-seconds": settings.stall_seconds,
-            "--device": "none" if self._without_devices else settings.devices,
-        }
-        given = [(name, str(value)) for name, value in options.items() if value is not None]
-        return [word for option in given for word in option]
+        options = replace(
+            settings.make_options(),
+            devices="none" if self._without_devices else settings.devices,
+            stall_seconds=settings.stall_seconds,
+        )
+        return ["--options", options.as_json()]
 
     def learn(self, hello: Message, /) -> None:
         """Keep what the process says of the machine: from now on plans are made for it."""

@@ -3,6 +3,7 @@
 The variables of a node's engine mean what they mean to a service. Then where products go.
 """
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,13 +15,14 @@ from tests.command import expect_refused, start_command
 from wavetrim.scheduler.cluster.node_operands import STORE_SHARE, cut_rows
 from wavetrim.scheduler.cluster.start import (
     LEAST_STORE_BYTES,
+    OPTIONS_VARIABLE,
     NodeRefused,
     check_token,
     make_command,
     make_environment,
 )
 from wavetrim.scheduler.engine.answer import merge_successes
-from wavetrim.scheduler.engine.process import EngineOptions
+from wavetrim.scheduler.options import MachineOptions
 from wavetrim.scheduler.planning.placing import Network, Offer
 
 
@@ -45,7 +47,7 @@ def test_the_head_has_no_engine_and_no_dashboard():
     node = make_command(address="10.0.0.1:6379", **asked)
     assert node[node.index("--num-cpus") + 1] == "8"
     assert node[node.index("--resources") + 1] == '{"wavetrim": 1}'
-    found = make_environment({"A": "b"}, code=Path("/code"))
+    found = make_environment({"A": "b"}, MachineOptions(Path("/kernels")), code=Path("/code"))
     assert found["RAY_AUTH_MODE"] == "token"
     assert (found["A"], found["PYTHONPATH"]) == ("b", "/code")
 
@@ -97,17 +99,12 @@ def test_a_service_asks_for_an_address_with_a_port_that_exists(tmp_path):
     expect_refused("serve", folder=tmp_path, says=words, WAVETRIM_RAY_ADDRESS="127.0.0.1:99999")
 
 
-def test_every_option_is_read(tmp_path, monkeypatch):
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    monkeypatch.setenv("RAY_AUTH_TOKEN", "x" * 32)
-    from wavetrim.scheduler.cluster.node import read_options  # Ray reads these
-
-    given = {
-        "KERNEL_CACHE_DIR": tmp_path / "kernels", "PROFILE_DIR": tmp_path / "profiles",
-        "DEVICES": "0,2", "CPU_THREADS": 3, "GPU_MEMORY_BYTES": 2048, "STALL_SECONDS": 9.0,
-    }  # fmt: skip
-    options = read_options({f"WAVETRIM_{name}": str(value) for name, value in given.items()})
-    assert options == EngineOptions(*given.values())
+def test_every_option_reaches_the_engine_of_a_node():
+    given = MachineOptions(Path("/kernels"), Path("/profiles"), "0,2", 3, 2048, None, 9.0)
+    found = make_environment(
+        {"WAVETRIM_STALL_SECONDS": "9"}, replace(given, stall_seconds=60), code=Path("/code")
+    )
+    assert MachineOptions.read(found[OPTIONS_VARIABLE]) == given
 
 
 @pytest.mark.slow

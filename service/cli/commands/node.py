@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final
@@ -69,16 +70,18 @@ def node(
         raise CommandFailed("Ray is not installed: pip install 'wavetrim[ray]'")
     check_token(os.environ)
     settings = load_settings(MachineSettings)
+    threads = settings.count_threads()
     command = make_command(
-        address=address, port=port, host=host, threads=settings.count_threads(),
-        store_bytes=store, temp_dir=temp_dir,
+        address=address, port=port, host=host, threads=threads, store_bytes=store,
+        temp_dir=temp_dir,
     )  # fmt: skip
-    environment = make_environment(os.environ, code=Path(wavetrim.__file__).parents[1])
+    options = replace(settings.make_options(), cpu_threads=threads)
+    code = Path(wavetrim.__file__).parents[1]
+    environment = make_environment(os.environ, options, code=code)
     if address is not None:
         _check_admission(address, environment)
     if calibrate:
         _measure_if_new()
-    environment |= settings.as_environment()
     os.execve(command[0], command, environment)  # noqa: S606 - Ray's own command, by its path
 
 

@@ -10,8 +10,8 @@ def start(tmp_path, kernel_cache):
     """Starts workers, and ends them whatever the test has done to them."""
     workers = []
 
-    def start_worker(*arguments, device="none"):
-        workers.append(WorkerProcess(tmp_path, *arguments, cache=kernel_cache, device=device))
+    def start_worker(devices="none"):
+        workers.append(WorkerProcess(tmp_path, cache=kernel_cache, devices=devices))
         return workers[-1]
 
     yield start_worker
@@ -25,7 +25,7 @@ def start(tmp_path, kernel_cache):
 def shared(tmp_path_factory, kernel_cache):
     """One worker for all tests that only compute and read all its messages."""
     folder = tmp_path_factory.mktemp("shared")
-    started = WorkerProcess(folder, "--cpu-threads", "2", cache=kernel_cache)
+    started = WorkerProcess(folder, cache=kernel_cache)
     assert started.receive()["type"] == "ready"
     yield started
     started.close()

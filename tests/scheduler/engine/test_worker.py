@@ -119,7 +119,7 @@ def test_a_stack_is_cancelled_between_its_products(shared, tmp_path, size, produ
 
 
 def test_a_shutdown_stops_a_running_product(start, tmp_path):
-    worker = start("--cpu-threads", "2")
+    worker = start()
     assert worker.receive()["type"] == "ready"
     worker.send(make_slow_request(tmp_path).as_message())
     worker.receive_until("planned")
@@ -139,7 +139,7 @@ def lanes(tmp_path_factory, kernel_cache):
     folder = write_sitecustomize(tmp_path_factory.mktemp("lanes"), row_seconds=0.005)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", clear_environment(folder)["PYTHONPATH"])
-        worker = WorkerProcess(folder, "--cpu-threads", "2", cache=kernel_cache, device="0,1")
+        worker = WorkerProcess(folder, cache=kernel_cache, devices="0,1")
     assert len(worker.receive()["devices"]) == 2
     yield worker
     worker.close()
@@ -198,7 +198,7 @@ def test_a_slab_whose_product_is_about_to_end_is_dropped_after_it(lanes):
 
 @pytest.mark.gpu
 def test_the_gpu_and_the_cpu_share_the_rows_of_mapped_files(start, tmp_path):
-    worker = start(device="0")
+    worker = start("0")
     assert len(worker.receive()["devices"]) == 1
     a, b = make_matrix(700, 300, "float32", seed=1), make_matrix(300, 500, "float32", seed=2)
     c = make_matrix(700, 500, "float32", seed=3)
@@ -215,7 +215,7 @@ def test_the_gpu_and_the_cpu_share_the_rows_of_mapped_files(start, tmp_path):
 
 @pytest.mark.gpu
 def test_the_cpu_alone_leaves_the_gpu_alone(start, tmp_path):
-    worker = start(device="0")
+    worker = start("0")
     worker.receive()
     a = make_matrix(300, 300, "float32", seed=1)
     request = make_request(tmp_path, a, a, options=PlanOptions(f=0), cpu_only=True)
@@ -231,7 +231,7 @@ def draw_stack(*shape, seed):
 @pytest.mark.gpu
 @pytest.mark.parametrize("verify", [False, True])
 def test_the_gpu_computes_the_products_of_a_stack(start, tmp_path, verify):
-    worker = start(device="0")
+    worker = start("0")
     worker.receive()
     a, b = draw_stack(4, 700, 300, seed=1), draw_stack(4, 300, 500, seed=2)
     c = draw_stack(700, 500, seed=3)
@@ -249,7 +249,7 @@ def test_the_gpu_computes_the_products_of_a_stack(start, tmp_path, verify):
 
 @pytest.mark.gpu
 def test_only_a_stored_b_in_a_slab_and_of_the_results_type_becomes_resident(start, tmp_path):
-    worker = start(device="0")
+    worker = start("0")
     worker.receive()
     a, b = make_matrix(16, 2048, "float32", seed=1), make_matrix(2048, 2048, "float32", seed=2)
     memory = worker.share_slab(5, 2**25)

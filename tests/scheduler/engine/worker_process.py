@@ -16,12 +16,14 @@ from wavetrim.scheduler.engine.messages import (
     decode_message,
     encode_message,
 )
+from wavetrim.scheduler.options import MachineOptions
 
 
 class WorkerProcess:
     """An engine process, and our ends of its two sockets."""
 
-    def __init__(self, folder, *arguments, cache, device="none"):
+    def __init__(self, folder, *, cache, devices="none"):
+        options = MachineOptions(cache, folder, devices, cpu_threads=2)
         pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
         (self.work, self.control), theirs = zip(*pairs, strict=True)
         for connection in (self.work, self.control):
@@ -30,8 +32,7 @@ class WorkerProcess:
         self.process = subprocess.Popen(
             [
                 sys.executable, "-m", "wavetrim.scheduler.engine", "--fds", *map(str, files),
-                "--cache-dir", str(cache), "--profile-dir", str(folder), "--device", device,
-                *arguments,
+                "--options", options.as_json(),
             ],
             pass_fds=files,
         )  # fmt: skip

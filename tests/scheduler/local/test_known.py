@@ -10,8 +10,8 @@ import pytest
 from tests.processes import expect_output, run_python
 from wavetrim.native.plain import find_addresses
 from wavetrim.scheduler.local.known import UNSTOPPED_SECONDS, ProductKind
-from wavetrim.scheduler.local.machine import LocalMachine, LocalOptions
-from wavetrim.scheduler.options import NO_OPTIONS
+from wavetrim.scheduler.local.machine import LocalMachine
+from wavetrim.scheduler.options import NO_OPTIONS, MachineOptions
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.corrections import LEAST_RUNS, Corrections
 from wavetrim.scheduler.profile.store import find_profile
@@ -35,7 +35,7 @@ def test_a_kind_is_that_of_plain_operands_of_its_shapes_that_share_no_memory():
 
 @pytest.fixture
 def machine(tmp_path):
-    machine = LocalMachine(LocalOptions(tmp_path, devices="none", cpu_threads=2))
+    machine = LocalMachine(MachineOptions(tmp_path, devices="none", cpu_threads=2))
     yield machine
     machine.end()
 
