@@ -34,7 +34,7 @@ def main() -> int:
         read = _take_readings(executor.devices)
 
         def describe() -> dict[str, Any]:
-            told = {"corrections": profiles.corrections.list_all()}
+            told = {"corrections": profiles.find().corrections.list_all()}
             if not executor.devices:
                 return told
             return {**told, **read(), "residents": executor.gpus.describe_residents()}

@@ -1,10 +1,9 @@
 """Products that are planned: an executor, its profiles and plans, for a caller's own process."""
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wavetrim.cpu.threads import blas_limit
 from wavetrim.native.plain import Matrix
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from wavetrim.scheduler.local.machine import LocalMachine
 
 T = TypeVar("T")
+
+_REFUSAL: Final = "a product of this thread is running, and has to end first"
 
 _CROWDED_STAGING: Final = 3
 """How many times as long staged copies take on a crowded machine. Chosen: those of 50 to 1100 MB
@@ -136,7 +137,7 @@ class PlannedProducts:
         try:
             with machine.lock:
                 if self._is_running or machine.has_ended:  # by this thread, which has the turn
-                    self._refuse()
+                    raise ExecutionError(_REFUSAL)
                 self._is_running = True
                 try:
                     return run(*arguments)
@@ -147,14 +148,13 @@ class PlannedProducts:
                     raise_translated(error)
                 finally:
                     self._is_running = False
-        except BaseException:
-            if machine.has_ended:
-                end_with_interpreter()
-            raise
-
-    def _refuse(self) -> NoReturn:
-        """Refuse a product now that this thread has the turn, which it then gives to others."""
-        raise ExecutionError("a product of this thread is running, and has to end first")
+        except BaseException as error:
+            if not machine.has_ended:
+                raise
+            machine.stop_daemon()  # else its error would be printed
+            raise ExecutionError(
+                "the interpreter exits, and wavetrim's threads have ended"
+            ) from error
 
     def close(self) -> None:
         """End the threads and free memory."""
@@ -189,16 +189,3 @@ def find_crowded_f(plan: Plan, *, numpy_has_cores: bool) -> int:
     if not numpy_has_cores:
         cpu_seconds = _CROWDED_CPU * cpu_seconds + _LATE_SECONDS
     return problem.m if cpu_seconds <= gpu_seconds else 0
-
-
-def end_with_interpreter() -> NoReturn:
-    """Refuse a product that was cut off because the interpreter exits.
-
-    A daemon thread waits here until the process ends: its error would only be printed.
-
-    Raises:
-        ExecutionError: In any other thread.
-    """
-    if threading.current_thread().daemon:
-        threading.Event().wait()
-    raise ExecutionError("the interpreter exits, and wavetrim's threads have ended")

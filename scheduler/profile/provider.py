@@ -78,11 +78,6 @@ class ProfileProvider:
         """Whether a name is not that of a device of this machine."""
         return is_elsewhere(device, self._devices)
 
-    @property
-    def corrections(self) -> Corrections:
-        """What this machine's runs tell of its predictions."""
-        return self.find().corrections
-
     def _find(self, device: str | None) -> MachineProfile:
         profile = find_profile(
             device,

@@ -105,7 +105,7 @@ class Engine(Supervisor):
     def take_other(self, message: Message, /) -> None:
         """Keep what it tells of its GPUs, and of its runs."""
         corrections = message.get("corrections", {}).items()
-        self.profiles.corrections.adopt({kind: Factor(*one) for kind, one in corrections})
+        self.profiles.find().corrections.adopt({kind: Factor(*one) for kind, one in corrections})
         self.readings = message.get("gpus", ())
         self.residents = message.get("residents", ())
 

@@ -111,7 +111,7 @@ def _show_engine(engine: Engine) -> Iterator[Gauge]:
     yield Gauge("wavetrim_engine_ready", "1 while the engine takes products.", engine.ready)
     lacks_gpu = engine.degraded is not None
     yield Gauge("wavetrim_degraded", "1 while the engine lacks a GPU it should have.", lacks_gpu)
-    factors = engine.profiles.corrections.list_all()
+    factors = engine.profiles.find().corrections.list_all()
     words = "Median of measured over predicted seconds, by device, memory and bottleneck."
     reported = {kind: factor.reported for kind, factor in factors.items()}
     yield _spread("wavetrim_correction_factor", words, "runs_like", reported)

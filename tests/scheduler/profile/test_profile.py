@@ -142,7 +142,7 @@ def test_runs_correct_the_profiles_of_this_machine_only(tmp_path):
     here = provider.find()
     for _ in range(5):
         here.corrections.note("GPU", 1.0, 1.5)
-    assert provider.corrections.list_all() == {"GPU": Factor(reported=1.5, deciding=1.5, runs=5)}
+    assert here.corrections.list_all() == {"GPU": Factor(reported=1.5, deciding=1.5, runs=5)}
     assert all(gpu.corrections is here.corrections for gpu in here.gpus)
     described = DescribedGpu(
         sm_count=8, clock_mhz=1000, compute_capability=(8, 0), memory_gib=8, count=2
