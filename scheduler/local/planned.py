@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from wavetrim.cpu.threads import blas_limit
 from wavetrim.native.plain import Matrix
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from wavetrim.scheduler.local.machine import LocalMachine
 
 T = TypeVar("T")
-
-_REFUSAL: Final = "a product of this thread is running, and has to end first"
 
 _CROWDED_STAGING: Final = 3
 """How many times as long staged copies take on a crowded machine. Chosen: those of 50 to 1100 MB
@@ -137,7 +135,7 @@ class PlannedProducts:
         try:
             with machine.lock:
                 if self._is_running or machine.has_ended:  # by this thread, which has the turn
-                    raise ExecutionError(_REFUSAL)
+                    self._refuse()
                 self._is_running = True
                 try:
                     return run(*arguments)
@@ -155,6 +153,10 @@ class PlannedProducts:
             raise ExecutionError(
                 "the interpreter exits, and wavetrim's threads have ended"
             ) from error
+
+    def _refuse(self) -> NoReturn:
+        """Refuse a product now that this thread has the turn, which it then gives to others."""
+        raise ExecutionError("a product of this thread is running, and has to end first")
 
     def close(self) -> None:
         """End the threads and free memory."""
