@@ -48,8 +48,8 @@ class PlanCache:
     That happens seldom, and takes some milliseconds.
     """
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
-        self._kept = LastUsed[_Question, Plan](capacity)
+    def __init__(self) -> None:
+        self._kept = LastUsed[_Question, Plan](CAPACITY)
 
     def choose(
         self,

@@ -1,7 +1,6 @@
 """Products to be verified, and ways to damage them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -9,15 +8,14 @@ from numpy.typing import NDArray
 
 from wavetrim.cpu.products import multiply_block
 from wavetrim.native.element_types import find_dtype, find_limits, is_integer
+from wavetrim.scheduler.problem import ITEM_BYTES
+from wavetrim.scheduler.product import EngineProduct
 
 Array = NDArray[Any]
 Random = np.random.Generator
 Damage = Callable[[Array, float, Random], None]
 
-TYPES: Final = (
-    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
-    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-)
+TYPES: Final = tuple(ITEM_BYTES)
 DISTRIBUTIONS: Final = ("normal", "uniform", "log-normal")
 
 LARGE: Final = 20.0
@@ -35,24 +33,12 @@ _EXPONENTS: Final = {
 _WARP: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
-    """A right product: `out` is αA·B + βC as the CPU computes it, and `c` the C before it."""
-
-    a: Array
-    b: Array
-    c: Array
-    out: Array
-    alpha: float
-    beta: float
-
-
 def draw_matrix(random: Random, shape: tuple[int, int], dtype: str, distribution: str) -> Array:
     """Random elements; integers from the whole range of their type, whatever the distribution."""
     kind = find_dtype(dtype)
     if kind.kind == "c":
         wide = shape[0], 2 * shape[1]
-        return draw_matrix(random, wide, _name_part(kind), distribution).view(kind)
+        return draw_matrix(random, wide, kind.type(0).real.dtype.name, distribution).view(kind)
     if is_integer(kind):
         info = np.iinfo(kind)
         return random.integers(info.min, info.max, shape, kind, endpoint=True)
@@ -67,28 +53,23 @@ def draw_matrix(random: Random, shape: tuple[int, int], dtype: str, distribution
     return (signs * 2 ** np.clip(normal * most / 3, -most, most)).astype(kind)
 
 
-def _name_part(kind: np.dtype[Any]) -> str:
-    """The type of both parts of complex elements."""
-    return "float32" if kind == np.complex64 else "float64"
-
-
-def multiply(a: Array, b: Array, c: Array, alpha: float, beta: float) -> Product:
-    """The product as the CPU computes it."""
+def multiply(a: Array, b: Array, c: Array, alpha: float, beta: float) -> EngineProduct:
+    """The product as the CPU computes it, with the C before it."""
     out = c.copy()
     with np.errstate(all="ignore"):
         # Without A·B, neither A nor B is read.
         left, right = (a, b) if alpha != 0 else (np.zeros_like(a), np.zeros_like(b))
         multiply_block(left, right, out, alpha=alpha, beta=beta)
-    return Product(a, b, c, out, alpha, beta)
+    return EngineProduct(a, b, c, out, alpha, beta)
 
 
-def draw_product(random: Random, size: int, dtype: str, distribution: str) -> Product:
+def draw_product(random: Random, size: int, dtype: str, distribution: str) -> EngineProduct:
     """A square product A·B."""
     a, b = (draw_matrix(random, (size, size), dtype, distribution) for _ in range(2))
     return multiply(a, b, np.zeros((size, size), dtype), 1, 0)
 
 
-def measure_error(product: Product, random: Random) -> float:
+def measure_error(product: EngineProduct, random: Random) -> float:
     """The largest error of a right product; of float64 among some hundred elements."""
     a, b, out = product.a, product.b, product.out
     if is_integer(out.dtype):
@@ -107,7 +88,7 @@ def _find_largest(errors: Array) -> float:
     return float(max(np.max(np.abs(errors.real)), np.max(np.abs(errors.imag))))
 
 
-def draw_special(random: Random, dtype: str, largest: int = 48) -> Product:
+def draw_special(random: Random, dtype: str, largest: int = 48) -> EngineProduct:
     """A product of any shape and factors, with infinities, NaNs and extremes of the type."""
     m, n, k = (int(size) for size in np.exp(random.uniform(0, np.log(largest), 3)))
     a, b, c = (_draw_special_matrix(random, s, dtype) for s in ((m, k), (k, n), (m, n)))
@@ -119,7 +100,9 @@ def draw_special(random: Random, dtype: str, largest: int = 48) -> Product:
 def _draw_special_matrix(random: Random, shape: tuple[int, int], dtype: str) -> Array:
     kind = find_dtype(dtype)
     if kind.kind == "c":
-        return _draw_special_matrix(random, (shape[0], 2 * shape[1]), _name_part(kind)).view(kind)
+        return _draw_special_matrix(
+            random, (shape[0], 2 * shape[1]), kind.type(0).real.dtype.name
+        ).view(kind)
     matrix = draw_matrix(random, shape, dtype, DISTRIBUTIONS[random.integers(3)])
     if is_integer(kind):
         return matrix
@@ -245,7 +228,7 @@ DAMAGES: Final[Mapping[str, Damage]] = {
 """Kinds of damage. In integers, which have no exponent: any bit, and one of the highest bits."""
 
 
-def damage(product: Product, name: str, error: float, random: Random) -> Array | None:
+def damage(product: EngineProduct, name: str, error: float, random: Random) -> Array | None:
     """A damaged copy of the product; None if the change is too small to have to be caught."""
     out = product.out.copy()
     parts, before = (matrix.view(out.real.dtype) for matrix in (out, product.out))

@@ -14,7 +14,7 @@ from tests.matrices import FLOATS, assert_product, make_matrix
 from tests.scheduler.profiles import find_preset_profile
 from wavetrim.scheduler.errors import FieldError, PlanError, ProblemError
 from wavetrim.scheduler.planning.choice import choose_plan
-from wavetrim.scheduler.problem import ITEM_BYTES, GemmProblem
+from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
 
 
 def test_the_examples_in_the_docstrings_are_right():
@@ -32,26 +32,45 @@ def test_a_plan_for_another_gpu_is_that_of_the_planner():
     )
     assert plan.gpu_rows > 0
     held = wavetrim.plan(512, 512, 512, device="H200", f=100, kernel="cublas", sms=64)
-    assert (held.f, held.sms) == (100, 64)
+    assert (held.f, held.sms, held.describe()["sms"]) == (100, 64, 64)
     sizes = 16384, 16384, 16384
     several = wavetrim.plan(*sizes, device="H200 x4", memory="pinned", devices="1,2")
     assert [part.position for part in several.gpu_parts] == [1, 2]
 
 
-def test_a_plan_may_suppose_other_numbers():
-    plan = wavetrim.plan(
-        4096, 4096, 4096, dtype="float64", device="T4", sms=20,
-        cpu_threads=64, cpu_gflops=100, link_gbytes_per_second=25,
-    )  # fmt: skip
-    described = plan.describe()
-    figures = described["profile"]
-    assert described["sms"] == 20
-    assert (figures["cpu"]["threads"], figures["cpu"]["gflops"]) == (64, 100)
-    assert figures["link"]["in_gbytes_per_second"] == 25
-    assert "as asked" in figures["cpu"]["source"]
-    assert "as asked" in figures["link"]["source"]
-    assert "peak of T4" in figures["kernel"]["source"]
-    json.dumps(described)
+@pytest.mark.parametrize("dtype", ITEM_BYTES)
+def test_a_plan_may_suppose_other_numbers(dtype):
+    """A rate is that of the product's type, and a link's that of each GPU and kind of memory."""
+    for memory in MEMORIES:
+        plan = wavetrim.plan(
+            4096, 4096, 4096, dtype=dtype, memory=memory, device="T4 x2",
+            cpu_threads=64, cpu_gflops=100, link_gbytes_per_second=25,
+        )  # fmt: skip
+        described = plan.describe()
+        cpu, gpus = described["profile"]["cpu"], described["profile"]["gpus"]
+        assert (cpu["threads"], cpu["gflops"]) == (64, pytest.approx(100))
+        assert "as asked" in cpu["source"]
+        assert len(gpus) == 2
+        for link in (gpu["link"] for gpu in gpus):
+            assert (link["in_gbytes_per_second"], link["out_gbytes_per_second"]) == (25, 25)
+            assert "as asked" in link["source"]
+        json.dumps(described)
+
+
+def test_twice_the_threads_have_twice_the_rates():
+    once, twice = (
+        wavetrim.plan(4096, 4096, 4096, device="T4", cpu_threads=threads).profile.cpu
+        for threads in (7, 14)
+    )
+    for name in ("float32_gflops", "float64_gflops"):
+        assert getattr(twice, name) == pytest.approx(2 * getattr(once, name))
+    for name in ("read_gbytes_per_second", "write_gbytes_per_second"):
+        assert getattr(twice, name) == pytest.approx(2 * getattr(once, name))
+    assert twice.thread_gflops == once.thread_gflops
+    assert "scaled to 14" in twice.source
+    own = wavetrim.plan(9, 9, 9, device="T4").profile
+    same = wavetrim.plan(9, 9, 9, device="T4", cpu_threads=own.cpu.threads).profile
+    assert same is own, "its runs still correct it"
 
 
 def test_a_plan_for_another_machine_ignores_the_memory_of_this_one():

@@ -1,8 +1,5 @@
 """The cache of plans: chosen anew once runs have moved what is chosen by, and not otherwise."""
 
-import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -11,7 +8,6 @@ from tests.scheduler.profiles import change_cpu, make_small_machine, run_as_if
 from wavetrim.scheduler.local.planned import find_crowded_f
 from wavetrim.scheduler.options import PlanOptions
 from wavetrim.scheduler.planning.choice import PlanCache, choose_plan
-from wavetrim.scheduler.planning.drawing import describe_curve
 from wavetrim.scheduler.problem import GemmProblem
 from wavetrim.scheduler.profile.corrections import (
     FORGOTTEN_SECONDS,
@@ -54,26 +50,6 @@ def test_a_plan_is_made_once_for_product_options_and_profile():
     resident = cache.choose(replace(SQUARE, b_resident=True), SMALL)
     assert resident.problem.b_resident
     assert cache.choose(SQUARE, SMALL) is first
-
-
-def test_several_threads_share_a_cache_and_the_curve_of_a_plan():
-    cache = PlanCache(capacity=4)
-    problems = [replace(SQUARE, m=m) for m in range(401, 410)]
-    wanted = [describe_curve(choose_plan(problem, SMALL)) for problem in problems]
-    start = threading.Barrier(4)
-
-    def ask(seed):
-        start.wait()
-        turns = [(seed + turn) % 9 for turn in range(18)]
-        return all(describe_curve(cache.choose(problems[at], SMALL)) == wanted[at] for at in turns)
-
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        with ThreadPoolExecutor(4) as askers:
-            assert all(askers.map(ask, range(4)))
-    finally:
-        sys.setswitchinterval(before)
 
 
 def test_a_plan_whose_runs_are_off_by_less_than_a_fifth_stays_and_tells(machine):

@@ -3,6 +3,7 @@
 Then the seconds of the CPU's rows: its start, its arithmetic, its bytes; and beside a GPU.
 """
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.profiles import H200, change_cpu, find_preset_profile, make_small_machine
+from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.schedule.steps import cut_steps
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.options import PlanOptions
@@ -18,7 +20,7 @@ from wavetrim.scheduler.planning.cpu_rows import CALL_SECONDS, CONTENTION, find_
 from wavetrim.scheduler.planning.device_sets import CPU
 from wavetrim.scheduler.planning.drawing import describe_curve, list_edges
 from wavetrim.scheduler.problem import ITEM_BYTES, MEMORIES, GemmProblem
-from wavetrim.scheduler.profile.machine import CpuModel
+from wavetrim.scheduler.profile.machine import LEAST_MEMORY_BYTES, CpuModel
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.scheduler.profile.store import build_preset_profile
 from wavetrim.scheduler.profile.what_if import WhatIf, apply_what_if
@@ -146,6 +148,19 @@ def test_every_element_type_has_a_plan_on_every_preset(dtype):
         profile = build_preset_profile(gpu, "test", 16)
         plan = choose_plan(GemmProblem(3456, 4096, 4096, dtype), profile)
         assert plan.predicted.total_seconds > 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "complex128"])
+def test_products_are_planned_for_the_least_memory(dtype):
+    profile = replace(H200, gpu=replace(H200.gpu, memory_bytes=LEAST_MEMORY_BYTES))
+    kernels = list_kernels(dtype=dtype, compute_capability=profile.gpu.compute_capability)
+    for shape in ((1, 1, 1), (4096, 4096, 4096), (65536, 64, 100_000)):
+        problem = GemmProblem(*shape, dtype)
+        for spec in kernels:
+            if problem.k >= spec.least_k:
+                options = PlanOptions(f=0, kernel=spec.name, tile=str(spec.tile))
+                plan = choose_plan(problem, profile, options)
+                assert math.isfinite(plan.predicted.total_seconds)
 
 
 SPLIT = choose_plan(SQUARE, SMALL)
