@@ -27,5 +27,5 @@ Runs correct predictions by a factor for each device and bottleneck (`profile/co
 
 `residency` decides when a B that comes again stays on the GPUs, by the plans with and without it
 there. `device_sets` chooses which devices work at which product while several wait. `placing`
-chooses among the engines of a cluster.
+adds the network to a node of a cluster.
 """

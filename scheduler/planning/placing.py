@@ -1,4 +1,4 @@
-"""On which engine of a cluster a product is computed: on the one that should end it first. Pure.
+"""What a product takes at a node of a cluster, with the network. Pure.
 
 To a node B is sent first, then rows of A while others are computed and rows of C come back.
 """
@@ -35,23 +35,3 @@ class Network:
         in_seconds = in_bytes / self.in_bytes_per_second
         out_seconds = out_bytes / self.out_bytes_per_second
         return start_seconds + max(computing_seconds, in_seconds, out_seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """The time that an engine would take for a product.
-
-    Attributes:
-        engine: Its id.
-        seconds: Seconds of the product, with the network.
-        busy_seconds: Seconds until it has done its other work.
-    """
-
-    engine: str
-    seconds: float
-    busy_seconds: float = 0.0
-
-    @property
-    def end_seconds(self) -> float:
-        """Seconds from now until it has done the product."""
-        return self.busy_seconds + self.seconds

@@ -219,6 +219,8 @@ class MachineProfile:
 
     def find_measured(self, spec: KernelSpec) -> KernelRate | None:
         """The measured rate of a kernel; None if it was not measured."""
-        wanted = spec.name, spec.dtype, str(spec.tile)
-        rates = (one for one in self.kernels if (one.kernel, one.dtype, one.tile) == wanted)
-        return next(rates, None)
+        for one in self.kernels:
+            same_name = one.kernel == spec.name and one.dtype == spec.dtype
+            if same_name and one.tile == str(spec.tile):
+                return one
+        return None

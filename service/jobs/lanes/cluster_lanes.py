@@ -1,12 +1,11 @@
 """Which engine of a cluster computes a product: the one that should end it first."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.options import NO_OPTIONS, PlanOptions
-from wavetrim.scheduler.planning.placing import Offer
 from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.clock import read_clock
 from wavetrim.service.engine.cluster import ClusterNode
@@ -28,21 +27,21 @@ class ClusterLanes:
     def __init__(self, engines: "RunningProducts") -> None:
         self._engines, self._plans = engines, engines.plans
 
-    def find(self, request: RunRequest) -> tuple[Offer, ...]:
-        """The offer of each engine that may compute a product, this machine's first.
+    def find(self, request: RunRequest) -> dict[str, float]:
+        """The seconds of a product on each engine that may compute it, this machine's first.
 
         For a new shape this is slow: it is called in a thread.
         """
         here = self._engines.here
         here_seconds = self._plans.find_seconds(request, self._plans.find_profile(request))
-        offers = []
+        found = {}
         for node in self._list_able(request):
             seconds = self._plans.find_seconds(request, node.profile)
             if seconds is not None:
-                offers.append(Offer(node.id, _add_network(request, node, seconds)))
+                found[node.id] = _add_network(request, node, seconds)
         if here_seconds is None:
-            return (Offer(here.id, 0.0),)  # the engine says what is wrong
-        return (Offer(here.id, request.products * here_seconds), *offers)
+            return {here.id: 0.0}  # the engine says what is wrong
+        return {here.id: request.products * here_seconds, **found}
 
     def is_known(self, request: RunRequest) -> bool:
         """Whether `find` answers at once."""
@@ -64,19 +63,21 @@ class ClusterLanes:
 
     def choose(
         self, attempt: Attempt, reserved: Mapping[str, float]
-    ) -> tuple[Offer, AnyEngine] | None:
+    ) -> tuple[float, AnyEngine] | None:
         """The engine that should end a product first, given what each has to do before.
 
         Returns:
-            Its offer, and the engine, this machine's if several are equal; None if none is ready.
+            The product's seconds there, and the engine, this machine's if several are equal; None
+            if none is ready.
         """
         found = []
-        for offer in self.find(attempt.request):
-            if (engine := self._engines.find_engine(offer.engine)) is not None:
-                busy_seconds = self._engines.loads[offer.engine].find_busy()
-                busy_seconds += reserved.get(offer.engine, 0.0)
-                found.append((replace(offer, busy_seconds=busy_seconds), engine))
-        return min(found, key=lambda pair: pair[0].end_seconds, default=None)
+        for engine_id, seconds in self.find(attempt.request).items():
+            if (engine := self._engines.find_engine(engine_id)) is not None:
+                busy_seconds = self._engines.loads[engine_id].find_busy()
+                busy_seconds += reserved.get(engine_id, 0.0)
+                found.append((busy_seconds + seconds, seconds, engine))
+        first = min(found, key=itemgetter(0), default=None)
+        return None if first is None else first[1:]
 
     def has_room(self, engine_id: str, attempt: Attempt, reserved: Mapping[str, float]) -> bool:
         """Whether an engine may have a product now."""

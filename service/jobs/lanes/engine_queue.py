@@ -249,15 +249,15 @@ class EngineQueue(RunningProducts):
                 continue
             if (chosen := self._cluster.choose(attempt, reserved)) is None:
                 continue
-            offer, engine = chosen
+            seconds, engine = chosen
             if engine is self.here and self.here.devices:
                 here.append(attempt)
             elif self._cluster.has_room(engine.id, attempt, reserved):
                 if attempt.is_ready:
-                    self.send(attempt, engine, offer.seconds)
+                    self.send(attempt, engine, seconds)
                     continue
                 attempt.on_wanted()
-            reserved[engine.id] = reserved.get(engine.id, 0.0) + offer.seconds
+            reserved[engine.id] = reserved.get(engine.id, 0.0) + seconds
         self._place_here(here)
 
     def _estimate(self, attempt: Attempt, find: Callable[[RunRequest], object]) -> None:

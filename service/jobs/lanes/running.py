@@ -270,12 +270,12 @@ class RunningProducts:
         if chosen is None:
             self._end(attempt, failure)
             return
-        offer, engine = chosen
+        seconds, engine = chosen
         job = attempt.request.job
         logger.warning("product %s goes elsewhere: %s", job, failure["message"])
         if attempt.request.row_step:
             attempt.on_message({"type": "again", "job": job})
-        self._start(attempt, engine, offer.seconds)
+        self._start(attempt, engine, seconds)
 
     def _end(self, attempt: Attempt, message: Message) -> None:
         """A product has ended: learn from it how long the next ones of its kind take."""
