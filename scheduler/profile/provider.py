@@ -13,7 +13,7 @@ from pathlib import Path
 
 from wavetrim.kernels.device import DeviceInfo
 from wavetrim.scheduler.profile.corrections import Corrections
-from wavetrim.scheduler.profile.machine import CpuModel, MachineProfile
+from wavetrim.scheduler.profile.machine import CpuModel, GpuModel, MachineProfile
 from wavetrim.scheduler.profile.store import (
     build_profile_elsewhere,
     find_calibration,
@@ -21,7 +21,6 @@ from wavetrim.scheduler.profile.store import (
     find_profile,
     is_elsewhere,
 )
-from wavetrim.scheduler.profile.what_if import DescribedGpu
 
 _Stamp = tuple[tuple[int, int, int] | None, ...]
 
@@ -67,11 +66,10 @@ class ProfileProvider:
                     found = self._found[name] = stamp, self._find(device)
         return found[1]
 
-    def describe(self, gpu: DescribedGpu) -> MachineProfile:
-        """The profile of a described GPU beside this machine's CPU; made anew for each call."""
-        sheet = gpu.derive_sheet()
+    def describe(self, sheet: GpuModel, count: int) -> MachineProfile:
+        """The profile of described GPUs beside this machine's CPU; made anew for each call."""
         return build_profile_elsewhere(
-            sheet, sheet.source, gpu.count, self._directory, self._cpu_threads
+            sheet, sheet.source, count, self._directory, self._cpu_threads
         )
 
     def is_elsewhere(self, device: str | None) -> bool:

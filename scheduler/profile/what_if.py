@@ -64,11 +64,18 @@ NOTHING_ELSE: Final = WhatIf()
 """The machine as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedGpu:
-    """Properties of a GPU that is neither here nor a preset, and how many of it a machine has.
+def derive_sheet(
+    *,
+    sm_count: int,
+    clock_mhz: int,
+    compute_capability: tuple[int, int],
+    memory_gib: int,
+    memory_clock_mhz: int | None = None,
+    link_standard_gbytes_per_second: float | None = None,
+) -> GpuModel:
+    """The data sheet of a GPU that is neither here nor a preset, by the rule for such a one here.
 
-    Attributes:
+    Args:
         sm_count: Streaming multiprocessors.
         clock_mhz: Clock of the multiprocessors.
         compute_capability: Major and minor number.
@@ -77,28 +84,16 @@ class DescribedGpu:
             multiprocessors.
         link_standard_gbytes_per_second: Rate of the link in each direction by its standard, 1e9
             bytes a second; None for the rate that is assumed of a GPU that was not calibrated.
-        count: GPUs of the machine, at least 1.
     """
-
-    sm_count: int
-    clock_mhz: int
-    compute_capability: tuple[int, int]
-    memory_gib: int
-    memory_clock_mhz: int | None = None
-    link_standard_gbytes_per_second: float | None = None
-    count: int = 1
-
-    def derive_sheet(self) -> GpuModel:
-        """Its data sheet, by the rule for a GPU without a preset."""
-        info = DeviceInfo(
-            index=0, name="described GPU", uuid="", compute_capability=self.compute_capability,
-            sm_count=self.sm_count, memory_bytes=self.memory_gib * 2**30, clock_mhz=self.clock_mhz,
-            memory_clock_mhz=self.memory_clock_mhz or 0, driver_version="", runtime_version="",
-        )  # fmt: skip
-        sheet = describe_gpu(info)
-        rate = self.link_standard_gbytes_per_second or sheet.link_gbytes_per_second
-        source = "derived from the properties that were asked for"
-        return replace(sheet, link_gbytes_per_second=rate, source=source)
+    info = DeviceInfo(
+        index=0, name="described GPU", uuid="", compute_capability=compute_capability,
+        sm_count=sm_count, memory_bytes=memory_gib * 2**30, clock_mhz=clock_mhz,
+        memory_clock_mhz=memory_clock_mhz or 0, driver_version="", runtime_version="",
+    )  # fmt: skip
+    sheet = describe_gpu(info)
+    rate = link_standard_gbytes_per_second or sheet.link_gbytes_per_second
+    source = "derived from the properties that were asked for"
+    return replace(sheet, link_gbytes_per_second=rate, source=source)
 
 
 def apply_what_if(profile: MachineProfile, what_if: WhatIf, dtype: str) -> MachineProfile:

@@ -8,15 +8,16 @@ from pydantic import Field
 from wavetrim.scheduler.errors import PlanError
 from wavetrim.scheduler.planning.choice import choose_plan
 from wavetrim.scheduler.problem import GemmProblem, Memory
+from wavetrim.scheduler.profile.machine import GpuModel
 from wavetrim.scheduler.profile.what_if import (
     LEAST_RATE,
     MOST_GBYTES_PER_SECOND,
     MOST_GFLOPS,
     MOST_THREADS,
     NOTHING_ELSE,
-    DescribedGpu,
     WhatIf,
     apply_what_if,
+    derive_sheet,
 )
 from wavetrim.service.api.calls import Call, CallRoute, make_answer
 from wavetrim.service.api.openapi import list_refusals
@@ -142,7 +143,7 @@ class PlanQuery(OptionQuery):
     )
 
     @property
-    def described(self) -> DescribedGpu | None:
+    def described(self) -> GpuModel | None:
         """The GPU that is described; None if none is.
 
         Raises:
@@ -159,12 +160,11 @@ class PlanQuery(OptionQuery):
                 limit = f"given: a GPU is described by {', '.join(_NEEDED)}"
                 raise PlanError(name, None, limit)
         major, minor = map(int, needed.pop("compute_capability").split("."))
-        return DescribedGpu(
+        return derive_sheet(
             **needed,
             compute_capability=(major, minor),
             memory_clock_mhz=self.memory_clock_mhz,
             link_standard_gbytes_per_second=self.link_standard_gbytes_per_second,
-            count=self.gpus or 1,
         )
 
 
@@ -182,7 +182,10 @@ async def get_plan(call: Call, query: Annotated[PlanQuery, Query()]) -> Response
     def plan() -> dict[str, Any]:
         is_elsewhere = described is not None or profiles.is_elsewhere(query.device)
         problem.check_fits(None if is_elsewhere else count_memory())
-        machine = profiles.describe(described) if described else profiles.find(query.device)
+        if described is None:
+            machine = profiles.find(query.device)
+        else:
+            machine = profiles.describe(described, query.gpus or 1)
         chosen = choose_plan(problem, apply_what_if(machine, what_if, query.dtype), query.options)
         return chosen.describe(drawing=query.drawing)
 

@@ -27,7 +27,7 @@ from wavetrim.scheduler.profile.store import (
     read_profile,
     store_profile,
 )
-from wavetrim.scheduler.profile.what_if import DescribedGpu
+from wavetrim.scheduler.profile.what_if import derive_sheet
 
 H200 = replace(INFO, uuid="GPU-3f2a")
 LANES_AN_SM = {(7, 5): 64, (8, 0): 64}
@@ -144,12 +144,10 @@ def test_runs_correct_the_profiles_of_this_machine_only(tmp_path):
         here.corrections.note("GPU", 1.0, 1.5)
     assert here.corrections.list_all() == {"GPU": Factor(reported=1.5, deciding=1.5, runs=5)}
     assert all(gpu.corrections is here.corrections for gpu in here.gpus)
-    described = DescribedGpu(
-        sm_count=8, clock_mhz=1000, compute_capability=(8, 0), memory_gib=8, count=2
-    )
-    for elsewhere in (provider.find("T4"), provider.describe(described)):
+    described = derive_sheet(sm_count=8, clock_mhz=1000, compute_capability=(8, 0), memory_gib=8)
+    for elsewhere in (provider.find("T4"), provider.describe(described, 2)):
         assert elsewhere.corrections is NO_CORRECTIONS
-    assert len(provider.describe(described).gpus) == 2
+    assert len(provider.describe(described, 2).gpus) == 2
 
 
 RATE = ("cpu", "float32_gflops")
