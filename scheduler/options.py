@@ -79,7 +79,7 @@ class MachineOptions:
     """What a process that computes may use of its machine.
 
     Attributes:
-        cache_dir: Folder of compiled kernels, and of compiled C.
+        kernel_cache_dir: Folder of compiled kernels, and of compiled C.
         profile_dir: Folder of stored calibrations; None for none.
         devices: GPUs to use, as `select_devices` takes them; None for all.
         cpu_threads: Threads of the CPU part; None for `count_default_threads()`.
@@ -88,7 +88,7 @@ class MachineOptions:
         stall_seconds: Time without progress of a GPU after which an engine ends.
     """
 
-    cache_dir: Path
+    kernel_cache_dir: Path
     profile_dir: Path | None = None
     devices: str | None = None
     cpu_threads: int | None = None
@@ -104,7 +104,8 @@ class MachineOptions:
     def read(cls, text: str) -> "MachineOptions":
         """Read what `as_json` wrote."""
         given = json.loads(text)
-        folders = {name: Path(given[name]) for name in ("cache_dir", "profile_dir") if given[name]}
+        names = "kernel_cache_dir", "profile_dir"
+        folders = {name: Path(given[name]) for name in names if given[name]}
         return cls(**(given | folders))
 
 

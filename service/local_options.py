@@ -27,6 +27,5 @@ def read_local_options() -> MachineOptions:
         settings = MachineSettings()
     except ValidationError as error:
         raise FieldError(*next(list_refused(error))[:3]) from error
-    return replace(
-        settings.make_options(), cache_dir=settings.own_cache_dir, memory_bytes=count_memory()
-    )
+    options = replace(settings.make_options(), kernel_cache_dir=settings.own_cache_dir)
+    return replace(options, memory_bytes=count_memory())

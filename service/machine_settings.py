@@ -4,6 +4,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -113,13 +114,8 @@ class MachineSettings(BaseSettings):
 
     def make_options(self) -> MachineOptions:
         """What a process that computes may use."""
-        return MachineOptions(
-            cache_dir=self.kernel_cache_dir,
-            profile_dir=self.profile_dir,
-            devices=self.devices,
-            cpu_threads=self.cpu_threads,
-            gpu_memory_bytes=self.gpu_memory_bytes and int(self.gpu_memory_bytes),
-        )
+        names = {field.name for field in fields(MachineOptions)}
+        return MachineOptions(**self.model_dump(include=names))
 
     def count_threads(self) -> int:
         """Threads of the CPU part."""

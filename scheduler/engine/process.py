@@ -25,7 +25,7 @@ _PR_SET_PDEATHSIG: Final = 1
 def open_devices(options: MachineOptions) -> tuple[Executor, ProfileProvider]:
     """The devices that an engine may use, and their profiles."""
     executor = Executor(
-        cache_dir=options.cache_dir,
+        cache_dir=options.kernel_cache_dir,
         devices=select_devices(options.devices),
         cpu_threads=options.cpu_threads,
         gpu_memory_bytes=options.gpu_memory_bytes,

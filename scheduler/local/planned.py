@@ -48,7 +48,7 @@ class PlannedProducts:
         options = machine.options
         self._machine = machine
         self.executor = Executor(
-            cache_dir=options.cache_dir,
+            cache_dir=options.kernel_cache_dir,
             devices=machine.gpus if machine.has_gpu else (),
             cpu_threads=1 if machine.has_ended else options.cpu_threads,
             gpu_memory_bytes=options.gpu_memory_bytes,

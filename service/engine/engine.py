@@ -76,12 +76,9 @@ class Engine(Supervisor):
         self._without_devices = failed_starts >= _STARTS_WITH_DEVICES
         if self._without_devices:
             logger.error("the engine does not start with its GPUs: it is started without them")
-        settings = self._settings
-        options = replace(
-            settings.make_options(),
-            devices="none" if self._without_devices else settings.devices,
-            stall_seconds=settings.stall_seconds,
-        )
+        options = self._settings.make_options()
+        if self._without_devices:
+            options = replace(options, devices="none")
         return ["--options", options.as_json()]
 
     def learn(self, hello: Message, /) -> None:

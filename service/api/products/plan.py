@@ -182,9 +182,8 @@ async def get_plan(call: Call, query: Annotated[PlanQuery, Query()]) -> Response
     def plan() -> dict[str, Any]:
         is_elsewhere = described is not None or profiles.is_elsewhere(query.device)
         problem.check_fits(None if is_elsewhere else count_memory())
-        if described is None:
-            machine = profiles.find(query.device)
-        else:
+        machine = profiles.find(query.device)
+        if described is not None:
             machine = profiles.describe(described, query.gpus or 1)
         chosen = choose_plan(problem, apply_what_if(machine, what_if, query.dtype), query.options)
         return chosen.describe(drawing=query.drawing)
