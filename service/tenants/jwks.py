@@ -21,7 +21,7 @@ from urllib.request import (
     Request,
 )
 
-from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.settings import is_loopback
@@ -67,33 +67,6 @@ class IssuerKey:
     kid: str | None
     algorithms: frozenset[str]
     public: Any
-
-
-class _Jwks(BaseModel):
-    """A JWKS: a key that nobody understands keeps none of the others out."""
-
-    keys: list[Any]
-
-
-class _Document(BaseModel, strict=True):
-    """What a JWKS says of a key, but for its numbers."""
-
-    kty: str
-    crv: str | None = None
-    alg: str | None = None
-    kid: str | None = None
-    use: str = "sig"
-    key_ops: list[str] = ["verify"]
-    d: Any = None
-
-    def find_algorithms(self) -> frozenset[str]:
-        """The algorithms that it verifies, by its type and curve, and by `alg` if it has one."""
-        is_private = self.d is not None  # only the issuer may have it
-        if is_private or self.use != "sig" or "verify" not in self.key_ops:
-            return frozenset()
-        curve = None if self.kty == "RSA" else self.crv
-        algorithms = _ALGORITHMS.get((self.kty, curve), frozenset())
-        return algorithms if self.alg is None else algorithms & {self.alg}
 
 
 class JwksSource:
@@ -158,9 +131,12 @@ def parse_jwks(content: bytes) -> tuple[IssuerKey, ...]:
     if len(content) > _MAX_BYTES:
         raise JwksRefused(f"it is longer than {_MAX_BYTES} bytes")
     try:
-        listed = _Jwks.model_validate_json(content).keys
-    except ValidationError as error:
-        raise JwksRefused(f"it is no JSON object with a list keys: {_show(error)}") from error
+        document = from_json(content)
+    except ValueError as error:
+        raise JwksRefused(f"it is no JSON: {error}") from error
+    listed = document.get("keys") if isinstance(document, dict) else None
+    if not isinstance(listed, list):
+        raise JwksRefused("it is no JSON object with a list keys")
     keys = tuple(key for one in listed if (key := _read_key(one)) is not None)
     if not keys:
         raise JwksRefused(
@@ -170,33 +146,34 @@ def parse_jwks(content: bytes) -> tuple[IssuerKey, ...]:
 
 
 def _read_key(listed: Any) -> IssuerKey | None:
-    """A key; None if it cannot verify tokens, or is too short."""
+    """A key; None if it cannot verify tokens, cannot be read, or is too short."""
     from jwt import PyJWK
     from jwt.exceptions import PyJWTError
 
     try:
-        document = _Document.model_validate(listed)
-    except ValidationError as error:
-        logger.warning("a key of the issuer cannot be read: %s", _show(error))
-        return None
-    algorithms = document.find_algorithms()
-    if not algorithms:
-        return None
-    try:
+        kid, algorithms = listed.get("kid"), _find_algorithms(listed)
+        if not (algorithms and isinstance(kid, str | None)):
+            return None
         public: Any = PyJWK(listed, min(algorithms)).key
-    except (PyJWTError, ValueError, TypeError, KeyError) as error:
-        logger.warning("key %r of the issuer cannot be read: %s", document.kid, error)
+    except (PyJWTError, AttributeError, KeyError, TypeError, ValueError) as error:
+        # Its own words may have the value, which may be a private key's.
+        logger.warning("a key of the issuer cannot be read: %s", type(error).__name__)
         return None
-    if document.kty == "RSA" and public.key_size < _LEAST_RSA_BITS:
-        logger.warning("key %r of the issuer has too few bits: %d", document.kid, public.key_size)
+    if listed["kty"] == "RSA" and public.key_size < _LEAST_RSA_BITS:
+        logger.warning("key %r of the issuer has too few bits: %d", kid, public.key_size)
         return None
-    return IssuerKey(document.kid, algorithms, public)
+    return IssuerKey(kid, algorithms, public)
 
 
-def _show(error: ValidationError) -> str:
-    """What is wrong first, without the value: it may be a private key's."""
-    first = error.errors(include_input=False)[0]
-    return " ".join([*map(str, first["loc"]), first["msg"]])
+def _find_algorithms(listed: dict[str, Any]) -> frozenset[str]:
+    """The algorithms that a key verifies, by its type and curve, and by `alg` if it has one."""
+    is_private = listed.get("d") is not None  # only the issuer may have it
+    verifies = listed.get("use", "sig") == "sig" and "verify" in listed.get("key_ops", ["verify"])
+    if is_private or not verifies:
+        return frozenset()
+    kind = listed["kty"], None if listed["kty"] == "RSA" else listed.get("crv")
+    algorithms = _ALGORITHMS.get(kind, frozenset())
+    return algorithms if listed.get("alg") is None else algorithms & {listed["alg"]}
 
 
 def _open_regular(path: str, flags: int) -> int:
