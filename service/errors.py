@@ -98,12 +98,12 @@ class RetryLater(ServiceError):
     """The service cannot take this work now.
 
     Attributes:
-        retry_after_seconds: When to ask again.
+        retry_after_seconds: When to ask again: whole seconds, at least one.
     """
 
-    def __init__(self, message: str, retry_after_seconds: int) -> None:
+    def __init__(self, message: str, retry_after_seconds: float) -> None:
         super().__init__(message)
-        self.retry_after_seconds = retry_after_seconds
+        self.retry_after_seconds = max(1, math.ceil(retry_after_seconds))
 
 
 class Draining(RetryLater):
@@ -114,8 +114,7 @@ class Draining(RetryLater):
     """
 
     def __init__(self, drain_seconds: float) -> None:
-        message = "the service is stopping and takes no new work"
-        super().__init__(message, max(1, math.ceil(drain_seconds)))
+        super().__init__("the service is stopping and takes no new work", drain_seconds)
 
 
 class Crowded(RetryLater):
@@ -143,7 +142,7 @@ class IssuerAway(RetryLater):
 
     def __init__(self, retry_after_seconds: float) -> None:
         message = "the keys of the token's issuer cannot be read; the service's log says why"
-        super().__init__(message, max(1, math.ceil(retry_after_seconds)))
+        super().__init__(message, retry_after_seconds)
 
 
 class Unauthorized(ServiceError):

@@ -164,24 +164,14 @@ class Parts:
             await self.dispatcher.start()
             keeping = keep_house(self.matrices, self.jobs, self.settings)
             await stack.enter_async_context(in_background(keeping, "housekeeping"))
-            async with self._hand_out_leases():
-                yield
-                if not self.dispatcher.draining:
-                    await self.dispatcher.drain(self.settings.drain_seconds)
-
-    @asynccontextmanager
-    async def _hand_out_leases(self) -> AsyncIterator[None]:
-        """Where there is a Unix socket, hands their leases to callers until the block ends."""
-        if self.settings.unix_socket is None:
+            if self.settings.unix_socket is not None:
+                path = find_lease_socket(self.settings.unix_socket)
+                listener = stack.enter_context(claim_socket(path, kind=SOCK_SEQPACKET))
+                lease_socket = LeaseSocket(listener, self.leases, self.descriptors)
+                stack.push_async_callback(lease_socket.close)
             yield
-            return
-        path = find_lease_socket(self.settings.unix_socket)
-        with claim_socket(path, kind=SOCK_SEQPACKET) as listener:
-            lease_socket = LeaseSocket(listener, self.leases, self.descriptors)
-            try:
-                yield
-            finally:
-                await lease_socket.close()
+            if not self.dispatcher.draining:
+                await self.dispatcher.drain(self.settings.drain_seconds)
 
 
 def _open_traces(settings: Settings) -> "Traces | None":
