@@ -16,9 +16,9 @@ from wavetrim.service.api.jobs import events, jobs
 from wavetrim.service.api.machine import devices, health, me, metrics
 from wavetrim.service.api.matrices import matrices
 from wavetrim.service.api.openapi import (
+    EVERYWHERE,
     PRODUCT_HEADERS,
     complete_document,
-    describe_status,
     list_refusals,
     name_operation,
 )
@@ -40,9 +40,15 @@ ROUTERS: Final = tuple(
 )  # fmt: skip
 """Routes for callers with a key, in the order in which one is looked for."""
 
-bearer: Final = HTTPBearer(auto_error=False, description="An API key or a token.")
-"""FastAPI's dependency of every /v1 and /v2 call. It only describes the key in the OpenAPI
-document: `checks.check_caller` has checked it before."""
+_BEARER: Final = HTTPBearer(auto_error=False, description="An API key or a token.")
+
+_WITH_KEY: Final[dict[str, Any]] = {
+    "dependencies": [Depends(_BEARER)], "responses": list_refusals(*EVERYWHERE)
+}  # fmt: skip
+"""How the OpenAPI document describes every /v1 and /v2 call: `checks` has checked its key."""
+
+_WITHOUT_KEY: Final[dict[str, Any]] = {"responses": list_refusals(400, 403)}
+"""The same of calls that need no key."""
 
 _DESCRIPTION = """Multiplies matrices on the GPU and the CPU at once, split where the waves end.
 
@@ -51,7 +57,17 @@ Store two matrices, post a job, fetch the product; or do it in one call with `/v
 """
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
+class Application(FastAPI):
+    """The application.
+
+    Attributes:
+        parts: All objects that its calls use.
+    """
+
+    parts: Parts
+
+
+def create_app(settings: Settings | None = None) -> Application:
     """Makes the application; nothing is started or written before the server starts it.
 
     Args:
@@ -66,7 +82,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     check_exposure(settings)
     check_cluster(settings)
     parts = Parts(settings)
-    app = FastAPI(
+    app = Application(
         title="wavetrim",
         version=find_version(),
         description=_DESCRIPTION,
@@ -78,19 +94,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=name_operation,
     )
-    app.state.parts = parts
+    app.parts = parts
     for router in ROUTERS:
-        app.include_router(router, dependencies=[Depends(bearer)])
-    foreign: dict[int | str, dict[str, Any]] = {s: describe_status(s) for s in (400, 403)}
-    app.include_router(health.router, responses=foreign)
+        app.include_router(router, **_WITH_KEY)
+    app.include_router(health.router, **_WITHOUT_KEY)
     routers = [*ROUTERS, health.router]
     if settings.metrics != "off":
-        is_open = settings.metrics == "open"
-        app.include_router(
-            metrics.router,
-            dependencies=[] if is_open else [Depends(bearer)],
-            responses=foreign if is_open else list_refusals(),
-        )
+        described = _WITH_KEY if settings.metrics == "key" else _WITHOUT_KEY
+        app.include_router(metrics.router, **described)
         routers.append(metrics.router)
     routes = [route for one in routers for route in one.routes]
     app.add_middleware(Admission, parts=parts, routes=routes)

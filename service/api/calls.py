@@ -24,13 +24,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wavetrim.service.api.checks import (
-    check_caller,
-    check_host,
-    check_length,
-    check_query,
-    read_media_type,
-)
+from wavetrim.service.api.checks import check_call, check_length, check_query, read_media_type
 from wavetrim.service.api.fields import read_query
 from wavetrim.service.api.problems import REFUSALS, answer_incident, describe_error
 from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
@@ -42,6 +36,7 @@ from wavetrim.service.telemetry.logs import (
     take_request_id,
     trace_parent,
 )
+from wavetrim.service.telemetry.metrics import METHODS
 from wavetrim.service.tenants.tenant import UNKNOWN_TENANT, Tenant
 
 if TYPE_CHECKING:
@@ -74,9 +69,9 @@ class Call(Request):
         send: The ASGI channel for the answer.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, parts: "Parts", scope: Scope, receive: Receive, send: Send) -> None:
         super().__init__(scope, receive, send)
-        self.parts: Parts = scope["app"].state.parts
+        self.parts = parts
         self.tenant: Tenant = UNKNOWN_TENANT
         self.status: int | None = None
         self.send = send
@@ -206,9 +201,7 @@ class Admission:
     """
 
     def __init__(self, app: ASGIApp, *, parts: "Parts", routes: Sequence[CallRoute]) -> None:
-        self._app = app
-        self._routes = routes
-        self._metrics, self._descriptors = parts.metrics, parts.descriptors
+        self._app, self._parts, self._routes = app, parts, routes
         traces = parts.traces
         self._find_parent = read_trace_parent if traces is None else traces.find_parent
 
@@ -233,7 +226,7 @@ class Admission:
             except OSError as error:
                 raise ClientDisconnect from error
 
-        call = Call(scope, receive, send_with_id)
+        call = Call(self._parts, scope, receive, send_with_id)
         try:
             await self._answer(call)
         except ClientDisconnect:
@@ -241,27 +234,30 @@ class Admission:
         except Exception:
             incident = uuid.uuid4().hex
             logger.exception("incident %s", incident)
-            self._metrics.incidents.inc()
+            self._parts.metrics.incidents.inc()
             if call.status is not None:
                 raise  # the answer has begun, so the server breaks off the connection
             with suppress(ClientDisconnect):
                 await call.answer(answer_incident(incident))
         finally:
             if call.tenant.name:
-                self._descriptors.leave(call.tenant.name)
+                self._parts.descriptors.leave(call.tenant.name)
             self._record(call, time.perf_counter() - began)
             request_id.reset(tokens[0])
             trace_parent.reset(tokens[1])
 
     async def _answer(self, call: Call) -> None:
-        """Makes the checks, and has the call's route answer."""
-        scope = call.scope
-        route = self._find_route(scope)
+        """Finds the call's route, makes the checks, and has the route answer."""
+        scope, path = call.scope, call.scope["path"]
+        # RFC 9110, section 9.1, wants HEAD wherever there is GET. The server leaves the body out.
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        for route in self._routes:
+            if method in (route.methods or ()) and (found := route.path_regex.match(path)):
+                scope.update(path_params=found.groupdict(), route=route)
+                break
         try:
-            needs_host = scope["http_version"] == "1.1"
-            check_host(call.headers.getlist("host"), call.parts.settings, is_needed=needs_host)
-            await check_caller(call)
-            if route is not None:
+            await check_call(call)
+            if "route" in scope:
                 await route.answer(call)
                 return
         except REFUSALS as error:
@@ -271,21 +267,13 @@ class Admission:
             return
         await self._app(scope, call.receive, call.send)
 
-    def _find_route(self, scope: Scope) -> CallRoute | None:
-        # RFC 9110, section 9.1, wants HEAD wherever there is GET. The server leaves the body out.
-        method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        for route in self._routes:
-            if method in (route.methods or ()) and (found := route.path_regex.match(scope["path"])):
-                scope.update(path_params=found.groupdict(), route=route)
-                return route
-        return None
-
     def _record(self, call: Call, seconds: float) -> None:
         route = getattr(call.scope.get("route"), "path", "other")
         method, path, status = call.method, call.scope["path"], call.status or _DISCONNECTED
-        # A stream lasts as long as its caller listens: that is no latency.
-        latency = None if route.endswith("/events") else seconds
-        self._metrics.record_request(method, route, status, latency)
+        metrics, known = self._parts.metrics, method if method in METHODS else "other"
+        metrics.requests.labels(known, route, str(status)).inc()
+        if not route.endswith("/events"):  # a stream lasts as long as its caller listens
+            metrics.latency.labels(known, route).observe(seconds)
         if not logger.isEnabledFor(logging.DEBUG):
             return
         client = call.client.host if call.client else "unix"

@@ -1,13 +1,19 @@
-"""The checks of a request, in their order. Each is a function that refuses or passes on.
+"""The checks of a request, in their order. Each refuses or passes on.
 
-1. Its head is within limits (`check_head`, `check_size`). `wire/` calls these while the head is
-   read, before there is a request.
-2. Its host and its caller (`check_host`, `check_caller`), and its query (`check_query`):
-   `calls` makes these before any byte of a body is received.
-3. Its body: media type, coding and length (`check_content`, `check_length`), and the key that
-   makes it one of a kind (`check_idempotency`). The route that takes a body asks for these.
+1. Its connection is one of few: `Descriptors`, when it is made.
+2. Its head is within limits: `check_head`, and `check_size` while it is read. There is no request
+   yet.
+3. Its host is this service's: `check_host`.
+4. Its key or token is valid: `find_tenant`.
+5. That has the scope for the call, 6. and has not too many requests: `check_call`, which makes the
+   checks from the host on, before any byte of a body is received.
+7. Its query has known fields: `check_query`, and the route's model.
+8. Its body has a known media type and coding, and a length within limits: `check_content`,
+   `check_length`. The route that takes a body asks for these, and for the key that makes it one of
+   a kind: `check_idempotency`.
+9. Its bytes are within the caller's quota (`BytesInFlight`), when memory is taken for them.
 
-Then the route checks what only it knows: quotas of bytes (`tenants/`), sizes, and shapes.
+Then the route checks what only it knows: sizes and shapes.
 """
 
 import hmac
@@ -155,18 +161,21 @@ def check_host(hosts: Sequence[str], settings: Settings, *, is_needed: bool) -> 
         raise HostRefused("Host", hosts[0], limit)
 
 
-async def check_caller(call: "Call") -> None:
-    """The call's key or token is valid, has the scope for it, and may have one more request.
+async def check_call(call: "Call") -> None:
+    """The call's host is right; its key or token is valid, has the scope, and may call once more.
 
     From then on the call has a tenant, and counts among its requests until it ends (`calls`).
     GET and HEAD need the scope read, all else compute. Some paths need no key.
 
     Raises:
+        HostAmbiguous, HostRefused: As `check_host`.
         Unauthorized: The service has keys, and the call has no valid key or token.
         IssuerAway: Its token cannot be checked now.
         ScopeMissing: The key is for other calls.
         QuotaReached: The tenant has as many requests as it may.
     """
+    is_needed = call.scope["http_version"] == "1.1"
+    check_host(call.headers.getlist("host"), call.parts.settings, is_needed=is_needed)
     method, path = call.scope["method"], call.scope["path"]
     if path.startswith(("/v1/", "/v2/")) or path == "/v2":
         needs_key = not path.startswith("/v2/health/")
@@ -218,7 +227,7 @@ def _names_loopback(host: str, own_name: str) -> bool:
 
 
 async def find_tenant(call: "Call") -> Tenant:
-    """Who makes a call, by the key or token in its headers; raises as `check_caller`."""
+    """Who makes a call, by the key or token in its headers; raises as `check_call`."""
     settings, keys, tokens = call.parts.settings, call.parts.keys, call.parts.tokens
     if not settings.names_callers and keys.empty:
         return ONE_TENANT

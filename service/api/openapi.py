@@ -15,28 +15,9 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from wavetrim.service.api.checks import MAX_KEY_CHARACTERS
-from wavetrim.service.api.problems import MEDIA_TYPE
+from wavetrim.service.api.problems import MEDIA_TYPE, list_titles
 from wavetrim.service.api.schemas import Problem
 from wavetrim.service.api.v2.schemas import MOST_HEAD_BYTES
-
-_REFUSALS: Final = {
-    400: "Malformed: a .npy header, a length, a digest, JSON or the Host header.",
-    401: "The API key or token is missing or wrong.",
-    403: "Called under a foreign name, or with a key without the scope for this call.",
-    404: "There is none with this id, or it is another caller's.",
-    408: "The body stalled, or came too slowly.",
-    409: "In use, finished or cancelled.",
-    412: "If-Match has other ETags only.",
-    413: "Larger than the service takes.",
-    415: "Media type, encoding or element type not supported.",
-    416: "The range begins after the end.",
-    422: "A field that is unknown or not valid, or shapes that do not fit.",
-    429: "The queue is full, or the key's quota used up; see Retry-After.",
-    500: "The computation failed.",
-    503: "Too many at once, the service is stopping, or it lacks something; see Retry-After.",
-    504: "The job ran out of time.",
-    507: "There is no room for another matrix, or the key's quota has none.",
-}
 
 MEANINGS: Final = {
     "Accept-Ranges": "bytes: a single range can be asked for.",
@@ -98,7 +79,7 @@ _REQUEST_HEADERS: Final[dict[str, dict[str, Any]]] = {
 }
 """Headers of requests."""
 
-_EVERYWHERE: Final = (400, 401, 403, 422, 429, 503)
+EVERYWHERE: Final = (400, 401, 403, 422, 429, 503)
 """Statuses with which every call of /v1 and /v2 may be refused."""
 
 _EXAMPLES: Final = Path(__file__).with_name("examples.json")
@@ -116,14 +97,15 @@ BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 
 
 def list_refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """FastAPI's `responses`: problem documents for these statuses, and those of every call."""
-    return {status: describe_status(status) for status in sorted({*statuses, *_EVERYWHERE})}
+    """FastAPI's `responses`: problem documents for these statuses."""
+    return {status: describe_status(status) for status in statuses}
 
 
 def describe_status(status: int) -> dict[str, Any]:
-    """One of FastAPI's `responses`: a problem document."""
+    """One of FastAPI's `responses`: a problem document, of any kind with this status."""
     headers = describe_headers(*REFUSAL_HEADERS.get(status, ()))
-    return {"model": Problem, "description": _REFUSALS[status], "headers": headers}
+    description = f"{'; '.join(list_titles(status))}."
+    return {"model": Problem, "description": description, "headers": headers}
 
 
 def describe_headers(*names: str) -> dict[str, Any]:

@@ -126,9 +126,17 @@ _MOST_DETAIL: Final = 2000
 METHODS: Final = ("DELETE", "GET", "HEAD", "PATCH", "POST")
 """Methods that routes have."""
 
-_JSON_MALFORMED: Final = ProblemKind(400, "json-malformed", "Malformed JSON")
+JSON_MALFORMED: Final = ProblemKind(400, "json-malformed", "Malformed JSON")
 _INTERNAL: Final = ProblemKind(500, "internal", "Internal error")
 _HTTP_TITLES: Final = {404: "No such resource", 405: "Method not allowed"}
+
+
+def list_titles(status: int) -> list[str]:
+    """The titles of all refusals with a status."""
+    kinds = [*PROBLEMS.values(), NOT_READY, JSON_MALFORMED]
+    titles = dict.fromkeys(kind.title for kind in kinds if kind.status == status)
+    failed = ", ".join(name for name, one in _JOB_FAILED_STATUS.items() if one == status)
+    return [*titles, *([f"The job failed ({failed})"] if failed else [])]
 
 
 def describe_error(error: Exception) -> Response:
@@ -226,7 +234,7 @@ def _describe_invalid(error: RequestValidationError) -> Response:
     if len(found) > len(broken):
         detail += f"; and {len(found) - len(broken)} more"
     members = {**broken[0], "errors": broken}
-    kind = _JSON_MALFORMED if malformed else PROBLEMS[errors.FieldProblem]
+    kind = JSON_MALFORMED if malformed else PROBLEMS[errors.FieldProblem]
     return write_problem(kind, detail, members=members)
 
 

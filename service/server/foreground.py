@@ -13,11 +13,10 @@ from typing import Final
 
 import typer
 import uvicorn
-from fastapi import FastAPI
 
 from wavetrim.service.api.wire.connection import WireProtocol
 from wavetrim.service.api.wire.refusal import WireLimits
-from wavetrim.service.parts import Parts
+from wavetrim.service.app import Application
 from wavetrim.service.server.listening import BACKLOG, Listener
 from wavetrim.service.server.tls_server import accept_tls
 
@@ -47,12 +46,11 @@ class ForegroundServer(uvicorn.Server):
 
     def __init__(
         self,
-        app: FastAPI,
+        app: Application,
         listeners: Sequence[Listener],
         *,
         signals: Sequence[signal.Signals],
     ) -> None:
-        parts: Parts = app.state.parts
         config = uvicorn.Config(
             app,
             loop="uvloop",
@@ -67,9 +65,9 @@ class ForegroundServer(uvicorn.Server):
             timeout_graceful_shutdown=LAST_ANSWERS_SECONDS,
         )
         super().__init__(config)
-        parts.descriptors.count_connections = lambda: len(self.server_state.connections)
+        app.parts.descriptors.count_connections = lambda: len(self.server_state.connections)
         self._app = app
-        self._parts = parts
+        self._parts = app.parts
         self._listeners = listeners
         self._running = contextlib.AsyncExitStack()
         self._drain: asyncio.Task[None] | None = None
@@ -118,7 +116,8 @@ class ForegroundServer(uvicorn.Server):
 
     async def _accept(self) -> None:
         """Begin to accept connections; uvicorn would not count those in a TLS handshake."""
-        limits = WireLimits(self._parts.descriptors, self._parts.metrics.record_wire_refusal)
+        refusals = self._parts.metrics.wire_refusals
+        limits = WireLimits(self._parts.descriptors, lambda status: refusals.labels(status).inc())
         loop = asyncio.get_running_loop()
         connect = partial(
             WireProtocol,

@@ -24,7 +24,7 @@ _SECONDS_BUCKETS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100
 _RATIO_BUCKETS: Final = (0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 1.5, 2, 4)
 _LATENCY_BUCKETS: Final = (0.0003, *_SECONDS_BUCKETS)
 _SIZE_BUCKETS: Final = tuple(2**power for power in range(5, 16))
-_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """Methods with a label of their own; others are one label, as callers may invent any number."""
 
 
@@ -136,24 +136,6 @@ class Metrics:
         """
         self.queue_seconds.labels("lane").observe(wait_seconds)
         self.product_size.observe(size)
-
-    def record_request(self, method: str, route: str, status: int, seconds: float | None) -> None:
-        """Counts an answered HTTP request.
-
-        Args:
-            method: Its method.
-            route: Path of its route.
-            status: Status of the answer.
-            seconds: Time until the answer was sent; None for a stream.
-        """
-        known = method if method in _METHODS else "other"
-        self.requests.labels(known, route, str(status)).inc()
-        if seconds is not None:
-            self.latency.labels(known, route).observe(seconds)
-
-    def record_wire_refusal(self, status: str) -> None:
-        """Counts a refusal before the application."""
-        self.wire_refusals.labels(status).inc()
 
     def render(self, gauges: Sequence[Metric] = ()) -> bytes:
         """All counters, and gauges as they are now, in Prometheus's text format."""

@@ -14,7 +14,6 @@ from wavetrim.scheduler.profile.machine import (
 )
 from wavetrim.scheduler.profile.presets import PRESETS
 from wavetrim.service.api.calls import Call, CallRoute
-from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.products.plan import DeviceName
 from wavetrim.service.api.schemas import Pair
 from wavetrim.service.settings import Settings
@@ -161,7 +160,7 @@ class DevicesView(BaseModel):
     presets: list[PresetView] = Field(description="GPUs that can be planned for.")
 
 
-@router.get("/devices", responses=list_refusals())
+@router.get("/devices")
 def list_devices(call: Call) -> DevicesView:
     """List the GPUs of this machine, its memory and disk, nodes, and presets."""
     engine, engines, arena = call.parts.engine, call.parts.engines, call.parts.arena
@@ -231,7 +230,7 @@ class MachineView(GpuView):
     )
 
 
-@router.get("/profile", responses=list_refusals())
+@router.get("/profile")
 def get_profile(call: Call, query: Annotated[ProfileQuery, Query()]) -> MachineView:
     """Show all numbers that plans for a machine are made from."""
     profile = call.parts.engine.profiles.find(query.device)

@@ -4,7 +4,6 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from wavetrim.service.api.calls import Call, CallRoute
-from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.tenants.tenant import SCOPES
 
 router = APIRouter(prefix="/v1/me", tags=["me"], route_class=CallRoute)
@@ -34,7 +33,7 @@ class MeView(BaseModel):
     )
 
 
-@router.get("", responses=list_refusals())
+@router.get("")
 def get_me(call: Call) -> MeView:
     """Show who calls, with its quotas and how much of them is used."""
     parts, tenant = call.parts, call.tenant

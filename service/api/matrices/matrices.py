@@ -102,7 +102,7 @@ class MatrixListQuery(BaseModel):
     cursor: str | None = Field(None, max_length=120, description="next_cursor of the page before.")
 
 
-@router.get("", responses=list_refusals())
+@router.get("")
 def list_matrices(call: Call, query: Annotated[MatrixListQuery, Query()]) -> MatrixPage:
     """List the caller's matrices, newest first, each with its age and the jobs that wait for it.
 

@@ -127,7 +127,7 @@ async def create_lease(call: Call) -> LeaseGrant:
     return LeaseGrant(id=lease.id, bytes=lease.slab.size_bytes, socket=path, token=token)
 
 
-@router.get("", responses=list_refusals())
+@router.get("")
 async def list_leases(call: Call) -> LeaseList:
     """List the caller's leases; to a caller with the scope admin, everybody's."""
     check_unix(call)

@@ -20,7 +20,6 @@ from wavetrim.scheduler.profile.what_if import (
     derive_sheet,
 )
 from wavetrim.service.api.calls import Call, CallRoute, make_answer
-from wavetrim.service.api.openapi import list_refusals
 from wavetrim.service.api.products.plan_schemas import PlanView
 from wavetrim.service.api.schemas import DtypeName, show_expected
 from wavetrim.service.errors import FieldProblem
@@ -168,7 +167,7 @@ class PlanQuery(OptionQuery):
         )
 
 
-@router.get("", response_model=PlanView, responses=list_refusals())
+@router.get("", response_model=PlanView)
 async def get_plan(call: Call, query: Annotated[PlanQuery, Query()]) -> Response:
     """Plan a product: F, the kernel, the waves, and the predicted seconds over every F."""
     problem = GemmProblem(query.m, query.n, query.k, query.dtype, query.memory, query.resident)

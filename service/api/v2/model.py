@@ -89,20 +89,20 @@ def check_model(call: Call) -> None:
     raise ModelNotFound("model", model_name, MODEL_NAME)
 
 
-@router.get("", responses=list_refusals())
+@router.get("")
 async def get_server(_call: Call) -> ServerMetadata:
     """Tell the server's name, version and extensions."""
     return ServerMetadata(name=PLATFORM, version=find_version(), extensions=EXTENSIONS)
 
 
-@router.post("/repository/index", responses=list_refusals())
+@router.post("/repository/index")
 async def list_models(call: Call) -> list[RepositoryEntry]:
     """List the only model."""
     state: Any = "READY" if call.parts.engine.ready else "UNAVAILABLE"
     return [RepositoryEntry(name=MODEL_NAME, version=MODEL_VERSION, state=state, reason="")]
 
 
-@router.get("/models/stats", responses=list_refusals())
+@router.get("/models/stats")
 async def list_statistics(call: Call) -> ModelStatistics:
     """Tell how often the model was used, and where the time went."""
     return call.parts.infer_statistics.describe(call.tenant)
