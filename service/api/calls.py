@@ -7,6 +7,7 @@ OpenAPI document.
 
 import asyncio
 import logging
+import secrets
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -31,9 +32,9 @@ from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
 from wavetrim.service.errors import ContentRefused, UploadStalled
 from wavetrim.service.telemetry.logs import (
     FIELDS,
+    REQUEST_ID,
     read_trace_parent,
     request_id,
-    take_request_id,
     trace_parent,
 )
 from wavetrim.service.telemetry.metrics import METHODS
@@ -212,7 +213,9 @@ class Admission:
             return
         began = time.perf_counter()
         sent = dict(reversed(scope["headers"]))  # of several fields of a name the first counts
-        identity = take_request_id(sent.get(b"x-request-id", b"").decode("latin-1"))
+        identity = sent.get(b"x-request-id", b"").decode("latin-1")
+        if not REQUEST_ID.fullmatch(identity):
+            identity = secrets.token_hex(16)
         parent = self._find_parent(sent.get(b"traceparent", b"").decode("latin-1"))
         tokens = request_id.set(identity), trace_parent.set(parent)
 

@@ -203,13 +203,10 @@ class CorrectionView(BaseModel):
     runs: int = Field(description="Runs that the factor is from.")
 
 
-class GpuView(_Described):
+class GpuView(ProfileView):
     """A GPU as the model knows it."""
 
     index: int = Field(description="CUDA's index of the GPU; 0 without one.")
-    device: str = Field(description='Name of the GPU, or "cpu".')
-    source: str = Field(description="Where the profile as a whole comes from.")
-    measured_at: str | None = Field(description="When it was measured; null for a preset.")
     gpu: GpuModel | None = Field(description="The GPU's data sheet; null without one.")
     links: list[LinkModel] = Field(description="The ways to it, one a kind of memory.")
     kernels: list[KernelRate] = Field(

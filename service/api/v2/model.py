@@ -75,12 +75,13 @@ def name_version(model_name: ModelName, version: Version) -> None:
 
 
 def check_model(call: Call) -> None:
-    """Make sure that a call names the only model, and its only version or none.
+    """Make sure that a call names the only model or none, and its only version or none.
 
     Raises:
         ModelNotFound: It does not.
     """
-    model_name, version = call.path_params["model_name"], call.path_params.get("version", "")
+    model_name = call.path_params.get("model_name", MODEL_NAME)
+    version = call.path_params.get("version", "")
     if model_name == MODEL_NAME and version in ("", MODEL_VERSION):
         return
     if version:
@@ -100,12 +101,6 @@ async def list_models(call: Call) -> list[RepositoryEntry]:
     """List the only model."""
     state: Any = "READY" if call.parts.engine.ready else "UNAVAILABLE"
     return [RepositoryEntry(name=MODEL_NAME, version=MODEL_VERSION, state=state, reason="")]
-
-
-@router.get("/models/stats")
-async def list_statistics(call: Call) -> ModelStatistics:
-    """Tell how often the model was used, and where the time went."""
-    return call.parts.infer_statistics.describe(call.tenant)
 
 
 async def get_model(call: Call) -> ModelMetadata:
@@ -129,23 +124,23 @@ async def get_model_ready(call: Call) -> ModelReadiness | Response:
 async def get_model_config(call: Call) -> ModelConfig:
     """Tell the model's configuration."""
     check_model(call)
-
-    def describe(name: str, *, optional: bool = False) -> TensorConfig:
-        kind = f"TYPE_{DECLARED}"
-        return TensorConfig(name=name, data_type=kind, dims=[-1, -1], optional=optional)
-
+    tensors = [
+        TensorConfig(name=name, data_type=f"TYPE_{DECLARED}", dims=[-1, -1], optional=name == "C")
+        for name in "ABC"
+    ]
     return ModelConfig(
         name=MODEL_NAME,
         platform=PLATFORM,
         backend=PLATFORM,
         version_policy={"latest": {"num_versions": 1}},
         max_batch_size=0,
-        input=[describe("A"), describe("B"), describe("C", optional=True)],
-        output=[describe("C")],
+        input=tensors,
+        output=[tensors[-1].model_copy(update={"optional": False})],
         parameters={name: {"string_value": value} for name, value in _TOLD.items()},
     )
 
 
+@router.get("/models/stats", name="list_statistics")
 async def get_model_statistics(call: Call) -> ModelStatistics:
     """Tell how often the model was used, and where the time went."""
     check_model(call)
