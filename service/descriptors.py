@@ -3,6 +3,7 @@
 import resource
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from wavetrim.service.errors import Crowded, QuotaReached, SettingRefused
@@ -54,8 +55,8 @@ class Descriptors:
         """How many of `connections` are taken by something else."""
         return max(0, self._taken - _SPARE - (self._most - self.connections))
 
-    def take(self, caller: str, field: str) -> None:
-        """Count one descriptor that is about to be opened.
+    def take(self, caller: str, field: str) -> Callable[[], None]:
+        """Count one descriptor that is about to be opened; returns a function that ends that.
 
         Args:
             caller: Name of the tenant for whom; empty for none.
@@ -72,9 +73,9 @@ class Descriptors:
         if caller:
             self.enter(caller)
         self._taken += 1
+        return partial(self._give, caller)
 
-    def give(self, caller: str) -> None:
-        """It is closed."""
+    def _give(self, caller: str) -> None:
         self._taken -= 1
         if caller:
             self.leave(caller)

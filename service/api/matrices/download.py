@@ -115,8 +115,7 @@ async def send_matrix(call: Call, matrix_id: str) -> None:
 async def _send_file(call: Call, download: Download, matrix: Matrix) -> None:
     descriptors, checks = call.parts.descriptors, call.parts.matrices.checks
     with ExitStack() as stack:
-        descriptors.take(call.tenant.name, "files")
-        stack.callback(descriptors.give, call.tenant.name)
+        stack.callback(descriptors.take(call.tenant.name, "files"))
         is_whole = download.status == 200
         file = await run_to_end(_open_checked, matrix, checks, whole=is_whole)
         stack.callback(os.close, file)

@@ -210,8 +210,7 @@ async def _keep(
     with ExitStack() as taken:
         taken.callback(parts.in_flight.take(tenant, described.size_bytes))
         if on_disk:
-            parts.descriptors.take(tenant.name, "files")
-            taken.callback(parts.descriptors.give, tenant.name)
+            taken.callback(parts.descriptors.take(tenant.name, "files"))
         draft = await drafts.receive(described, body.read_into)
         stored_digest = None
         try:

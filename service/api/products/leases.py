@@ -13,7 +13,7 @@ import os
 import socket
 import struct
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -27,6 +27,7 @@ from wavetrim.service.api.schemas import Owner
 from wavetrim.service.descriptors import Descriptors
 from wavetrim.service.errors import Crowded, FieldProblem, LeaseRefused
 from wavetrim.service.storage.memory.leases import Lease, Leases
+from wavetrim.service.tenants.tenant import Shares
 
 logger = logging.getLogger(__name__)
 
@@ -172,7 +173,7 @@ class LeaseSocket:
         listener.setblocking(False)
         self._leases = leases
         self._descriptors = descriptors
-        self._waiting = 0  # connections that have sent no secret yet
+        self._waiting = Shares("connections that have sent no secret yet", descriptors.few)
         self._callers: set[asyncio.Task[None]] = set()
         self._accepting = asyncio.create_task(self._accept(listener), name="leases")
 
@@ -202,38 +203,28 @@ class LeaseSocket:
 
     async def _serve(self, connection: socket.socket) -> None:
         """Hand a lease out, and end it with its connection."""
-        with connection:
+        with connection, ExitStack() as taken:
             connection.setblocking(False)
             try:
-                self._check_count()
-            except Crowded as error:
-                _refuse(connection, error)
-                return
-            self._waiting += 1
-            try:
-                try:
+                with self._waiting.take(""):
+                    taken.callback(self._descriptors.take("", "connections for leases"))
                     lease = await self._read_secret(connection)
-                finally:
-                    self._waiting -= 1
+            except (Crowded, FieldProblem) as error:
+                _refuse(connection, error)
+            else:
                 if lease is not None:
                     await self._hand_out(connection, lease)
-            finally:
-                self._descriptors.give("")
-
-    def _check_count(self) -> None:
-        if self._waiting >= self._descriptors.few:
-            limit = f"at most {self._descriptors.few} that have sent no secret yet"
-            raise Crowded("connections", self._waiting + 1, limit)
-        self._descriptors.take("", "connections for leases")
 
     async def _read_secret(self, connection: socket.socket) -> Lease | None:
-        """The lease whose secret a caller sends; None for one that is refused, or sends none."""
+        """The lease whose secret a caller sends; None if it sends none.
+
+        Raises:
+            FieldProblem: The caller is another user, or there is no lease with that secret.
+        """
         packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         _, user, _ = _CREDENTIALS.unpack(packed)
         if user not in {os.geteuid(), 0}:
-            limit = f"{os.geteuid()}, whose service this is"
-            _refuse(connection, FieldProblem("user", user, limit))
-            return None
+            raise FieldProblem("user", user, f"{os.geteuid()}, whose service this is")
         packet = b""
         with suppress(OSError):  # it is too late, or the caller has left
             async with asyncio.timeout(_SECRET_SECONDS):
@@ -241,7 +232,7 @@ class LeaseSocket:
         lease = self._leases.claim(packet.decode("latin-1")) if packet else None
         if packet and lease is None:
             limit = "one of a lease whose descriptor was not fetched before"
-            _refuse(connection, FieldProblem("token", "…", limit))
+            raise FieldProblem("token", "…", limit)
         return lease
 
     async def _hand_out(self, connection: socket.socket, lease: Lease) -> None:

@@ -90,8 +90,7 @@ class Leases:
             )
             raise Crowded("leases", self._count + 1, limit)
         with ExitStack() as taken:
-            self._descriptors.take(tenant.name, "leases")
-            taken.callback(self._descriptors.give, tenant.name)
+            taken.callback(self._descriptors.take(tenant.name, "leases"))
             taken.callback(self._in_flight.take(tenant, round_up(size_bytes)))
             self._count += 1
             taken.callback(self._uncount)
