@@ -147,8 +147,7 @@ class Parts:
                 stack.push_async_callback(run_to_end, self.traces.close)
             await run_to_end(self.keys.read, self.database)
             if self.tokens is not None:
-                await self.tokens.keys.start()
-                stack.push_async_callback(self.tokens.keys.stop)
+                await stack.enter_async_context(self.tokens.keys.watch())
             watching = in_background(self.keys.watch(self.database), "key-ring")
             await stack.enter_async_context(watching)
             await run_to_end(self.matrices.sweep)

@@ -9,12 +9,13 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 from wavetrim.service.errors import IssuerAway, SettingRefused
 from wavetrim.service.tenants.jwks import IssuerKey, JwksRefused, JwksSource
-from wavetrim.service.threads import finish, run_to_end
+from wavetrim.service.threads import finish, in_background, run_to_end
 
 logger = logging.getLogger(__name__)
 
@@ -42,11 +43,11 @@ class IssuerKeys:
         self._keys: tuple[IssuerKey, ...] = ()
         self._read_at = self._looked_at = -math.inf
         self._reading = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
         self.on_change: Callable[[], None] = lambda: None
 
-    async def start(self) -> None:
-        """Read the keys, and begin to read them regularly.
+    @asynccontextmanager
+    async def watch(self) -> AsyncIterator[None]:
+        """Read the keys, and read them regularly until the block ends.
 
         Raises:
             SettingRefused: They are in a file that cannot be read.
@@ -54,13 +55,8 @@ class IssuerKeys:
         await self._read()
         if self._read_at != self._looked_at and self._source.is_file:
             raise SettingRefused("jwt_jwks", self._source.location, "a JWKS (RFC 7517)")
-        self._task = asyncio.create_task(self._watch(), name="issuer-keys")
-
-    async def stop(self) -> None:
-        """End, once a running read is done."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        async with in_background(self._read_again(), "issuer-keys"):
+            yield
 
     async def find(self, kid: str | None, algorithm: str) -> IssuerKey | None:
         """The key that verifies a token; None if the issuer has no such key.
@@ -113,7 +109,7 @@ class IssuerKeys:
             self._keys = keys
             self.on_change()
 
-    async def _watch(self) -> None:
+    async def _read_again(self) -> None:
         while True:
             is_away = self._read_at != self._looked_at
             await asyncio.sleep(self._pause_seconds if is_away else PERIOD_SECONDS)

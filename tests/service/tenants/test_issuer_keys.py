@@ -21,11 +21,8 @@ def read_with(url, work, *, pause_seconds=0.0):
     async def run():
         keys = IssuerKeys(JwksSource(url), pause_seconds=pause_seconds)
         tokens = Tokens(ISSUER, AUDIENCE, keys)
-        await keys.start()
-        try:
+        async with keys.watch():
             return await work(tokens, keys)
-        finally:
-            await keys.stop()
 
     return asyncio.run(run())
 
@@ -192,8 +189,8 @@ def test_a_pipe_is_refused_and_a_link_to_a_file_is_not(tmp_path):
 def test_the_log_has_no_query_of_the_url(caplog):
     async def read(place):
         keys = IssuerKeys(JwksSource(place))
-        await keys.start()
-        await keys.stop()
+        async with keys.watch():
+            pass
 
     asyncio.run(read("http://127.0.0.1:9/jwks.json?code=secret#secret"))
     asyncio.run(read("http://127.0.0.1:9/jwks.json?a secret"))
