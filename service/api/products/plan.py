@@ -148,23 +148,19 @@ class PlanQuery(OptionQuery):
         Raises:
             PlanError: A device is named, too, or a property that is needed is missing.
         """
-        given = [name for name in (*_NEEDED, *_OTHERS) if getattr(self, name) is not None]
+        given = self.model_dump(include={*_NEEDED, *_OTHERS}, exclude_none=True)
         if not given:
             return None
         if self.device is not None:
-            raise PlanError("device", self.device, f"left out where {given[0]} describes a GPU")
-        needed = {name: getattr(self, name) for name in _NEEDED}
-        for name, value in needed.items():
-            if value is None:
+            limit = f"left out where {next(iter(given))} describes a GPU"
+            raise PlanError("device", self.device, limit)
+        for name in _NEEDED:
+            if name not in given:
                 limit = f"given: a GPU is described by {', '.join(_NEEDED)}"
                 raise PlanError(name, None, limit)
-        major, minor = map(int, needed.pop("compute_capability").split("."))
-        return derive_sheet(
-            **needed,
-            compute_capability=(major, minor),
-            memory_clock_mhz=self.memory_clock_mhz,
-            link_standard_gbytes_per_second=self.link_standard_gbytes_per_second,
-        )
+        given.pop("gpus", None)
+        major, minor = map(int, given.pop("compute_capability").split("."))
+        return derive_sheet(**given, compute_capability=(major, minor))
 
 
 @router.get("", response_model=PlanView)

@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 from pydantic_core import to_json
 
-from wavetrim.native.element_types import find_dtype, is_integer
+from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.engine.messages import Message
 from wavetrim.service.api.calls import Call
 from wavetrim.service.api.products.matmul import describe_product
-from wavetrim.service.api.v2.request import Array, InferRequest
+from wavetrim.service.api.v2.request import InferRequest
 from wavetrim.service.api.v2.schemas import MODEL_NAME, MODEL_VERSION, NAMES
 from wavetrim.service.api.wire.sender import RawHeaders, send_chunks, send_views
 from wavetrim.service.errors import FieldProblem
@@ -62,27 +62,15 @@ async def make_views(
     elements = np.frombuffer(result, find_dtype(request.result.dtype))
 
     def write() -> bytes:
-        output["data"] = _list_elements(elements)
+        odd = elements[~np.isfinite(elements)]
+        if len(odd):
+            limit = "asked for as binary data (binary_data): JSON has no such number"
+            raise FieldProblem("C", float(odd[0]), limit)
+        output["data"] = elements.tolist()
         return to_json(head)
 
     is_long = len(elements) > _THREAD_ELEMENTS
     return [memoryview(await run_to_end(write) if is_long else write())]
-
-
-def _list_elements(elements: Array) -> list[float]:
-    """Elements of a result for JSON: flat, in row-major order.
-
-    Raises:
-        FieldProblem: One of them is not finite, for which JSON has no word.
-    """
-    flat = elements.reshape(-1)
-    if not is_integer(flat.dtype) and not np.isfinite(flat).all():
-        odd = float(flat[~np.isfinite(flat)][0])
-        raise FieldProblem(
-            "C", odd, "asked for as binary data (binary_data): JSON has no such number"
-        )
-    listed: list[float] = flat.tolist()
-    return listed
 
 
 def _describe_answer(request: InferRequest, message: Message) -> dict[str, Any]:
