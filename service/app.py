@@ -29,7 +29,7 @@ from wavetrim.service.api.v2.answer import HEAD_LENGTH
 from wavetrim.service.errors import SettingRefused
 from wavetrim.service.page import site
 from wavetrim.service.parts import Parts
-from wavetrim.service.settings import Settings
+from wavetrim.service.settings import Settings, is_loopback
 from wavetrim.service.version import find_version
 
 ROUTERS: Final = tuple(
@@ -127,7 +127,8 @@ def check_exposure(settings: Settings) -> None:
     Raises:
         SettingRefused: The host is not loopback, and there is neither.
     """
-    if not settings.on_loopback and not settings.names_callers:
+    is_here = settings.tcp == "off" or is_loopback(settings.host)  # a Unix socket is no network
+    if not is_here and not settings.names_callers:
         limit = "a loopback address (127.0.0.1) until WAVETRIM_API_KEY or _JWT_ISSUER is set"
         raise SettingRefused("host", settings.host, limit)
 

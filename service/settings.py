@@ -225,11 +225,6 @@ class Settings(MachineSettings):
         """Folder of the matrices."""
         return self.data_dir / "matrices"
 
-    @property
-    def on_loopback(self) -> bool:
-        """True when only this machine reaches the service; a Unix socket is no network."""
-        return self.tcp == "off" or is_loopback(self.host)
-
 
 def is_loopback(host: str) -> bool:
     """Whether a host, by name or address, is this machine, which no other one reaches there."""

@@ -8,7 +8,8 @@ A request passes, in this order:
 - `products/`, `matrices/`, `jobs/`, `machine/`: the resource answers, with its own schemas and
   those that several share (`schemas`).
 - `v2/`: the Open Inference Protocol, whose products go the same way.
-- `problems`: errors become answers, by its table. Every refusal names field, value and limit.
+- `problems`: errors become answers, by its table, from which the OpenAPI document has its words
+  for each status, too. Every refusal names field, value and limit.
 
 `openapi` describes what FastAPI cannot see.
 Generators of clients read the document, so operations have names, and every schema that can be
