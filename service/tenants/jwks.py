@@ -168,7 +168,8 @@ def _read_key(listed: Any) -> IssuerKey | None:
 def _find_algorithms(listed: dict[str, Any]) -> frozenset[str]:
     """The algorithms that a key verifies, by its type and curve, and by `alg` if it has one."""
     is_private = listed.get("d") is not None  # only the issuer may have it
-    verifies = listed.get("use", "sig") == "sig" and "verify" in listed.get("key_ops", ["verify"])
+    operations = [*listed.get("key_ops", ["verify"])]
+    verifies = listed.get("use", "sig") == "sig" and "verify" in operations
     if is_private or not verifies:
         return frozenset()
     kind = listed["kty"], None if listed["kty"] == "RSA" else listed.get("crv")
