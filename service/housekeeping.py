@@ -44,7 +44,7 @@ async def keep_house(matrices: MatrixStore, jobs: JobStore, settings: Settings) 
     expired_at = -between
     while True:
         works: list[Callable[[], object]] = [
-            matrices.drafts.resolve_unclear, matrices.unsynced.sync, partial(_try_writing, matrices)
+            matrices.rows.resolve_unclear, matrices.unsynced.sync, partial(_try_writing, matrices)
         ]  # fmt: skip
         if time.monotonic() - expired_at >= between:
             expired_at = time.monotonic()

@@ -19,7 +19,7 @@ from wavetrim.service import errors
 from wavetrim.service.jobs import errors as job_errors
 from wavetrim.service.machine_settings import describe_limit, say_limit
 from wavetrim.service.storage import errors as storage_errors
-from wavetrim.service.storage.matrices.drafts import CommitUnclear
+from wavetrim.service.storage.matrices.rows import CommitUnclear
 
 logger = logging.getLogger(__name__)
 

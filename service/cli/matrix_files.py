@@ -14,8 +14,7 @@ from wavetrim.service.cli import display
 from wavetrim.service.cli.exits import CommandFailed
 from wavetrim.service.errors import BodyLengthWrong, FieldProblem
 from wavetrim.service.storage.errors import NpyError
-from wavetrim.service.storage.matrices.matrix import count_data_bytes
-from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, format_header, parse_header
+from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, Layout, parse_header
 
 
 def open_matrix(path: Path) -> Operand:
@@ -35,15 +34,7 @@ def open_matrix(path: Path) -> Operand:
             raise BodyLengthWrong("length", size_bytes, limit)
     except FieldProblem as error:
         raise type(error)(f"{path}: {error.field}", error.value, error.limit) from error
-    return Operand(
-        str(path),
-        header.offset_bytes,
-        header.rows,
-        header.columns,
-        header.dtype,
-        fortran_order=header.fortran_order,
-        stack=header.stack,
-    )
+    return header.address(str(path), header.offset_bytes)
 
 
 def check_output(output: Path, **operands: Path) -> None:
@@ -65,9 +56,9 @@ def write_matrix(output: Path, problem: GemmProblem, stack: int | None) -> Itera
 
     It gets the name `output` when the block succeeds; otherwise nothing is left.
     """
-    m, n, dtype = problem.m, problem.n, problem.dtype
-    header = format_header(m, n, dtype, stack=stack)
-    size_bytes = len(header) + count_data_bytes(m, n, dtype, stack)
+    layout = Layout(problem.m, problem.n, problem.dtype, stack=stack)
+    header = layout.format_header()
+    size_bytes = len(header) + layout.data_bytes
     with write_partial(output) as file:
         try:
             # Blocks are taken now: a full disk fails here, and not in a mapped page.
@@ -77,4 +68,4 @@ def write_matrix(output: Path, problem: GemmProblem, stack: int | None) -> Itera
             raise CommandFailed(f"{output}: {room}: {error.strerror}") from error
         file.write(header)
         file.flush()
-        yield Operand(file.name, len(header), m, n, dtype, stack=stack)
+        yield layout.address(file.name, len(header))

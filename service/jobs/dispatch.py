@@ -26,6 +26,7 @@ from wavetrim.service.jobs.products import Products
 from wavetrim.service.jobs.table.rows import make_job
 from wavetrim.service.jobs.table.store import insist
 from wavetrim.service.storage.database.database import split
+from wavetrim.service.storage.matrices.npy import Layout
 from wavetrim.service.telemetry.logs import trace_parent
 from wavetrim.service.tenants.tenant import ONE_TENANT, Tenant
 from wavetrim.service.threads import run_to_end
@@ -139,10 +140,11 @@ class Dispatcher:
             a, b, *rest = operands = [find_operand(*one, stored, jobs) for one in named]
             c = rest[0] if rest else None
             problem, stack = check_operands(a, b, c, alpha=asked["alpha"], beta=asked["beta"])
-            shape = problem.m, problem.n, problem.dtype, stack
-            matrices.drafts.check_size(*shape)
+            result = Layout(problem.m, problem.n, problem.dtype, stack=stack)
+            matrices.describe(result)  # refuses one that is too large
             product = make_product(asked, operands)
             await self.live.engines.plans.plan_once(product)
+            shape = problem.m, problem.n, problem.dtype, stack
             # It has waited since now: others were served while this one was planned.
             posted.append((replace(job, shape=shape, created_at=read_clock()), product))
         self._check_count(tenant, len(posted))

@@ -20,8 +20,8 @@ from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.errors import OperandNotFound, ShapesDiffer
 from wavetrim.service.jobs.job import PROMISE, Job
 from wavetrim.service.storage.errors import MatrixDamaged
-from wavetrim.service.storage.matrices.matrix import Matrix, make_shape
-from wavetrim.service.storage.matrices.npy import MAX_SIZE
+from wavetrim.service.storage.matrices.matrix import Matrix
+from wavetrim.service.storage.matrices.npy import MAX_SIZE, make_shape
 
 MOST_WHOLE: Final = 2**53
 """Factors of integers are below this in size: they come as float64, which rounds larger ones."""
@@ -193,8 +193,7 @@ def make_product(
     """
     # Matrices have no address yet.
     first, second, *rest = (
-        one if isinstance(one, Operand) else one.locate()._replace(slab=0, offset_bytes=0)
-        for one in operands
+        one if isinstance(one, Operand) else one.address(0, 0) for one in operands
     )
     third = rest[0] if rest else None
     stack = find_stack(first, second, third)

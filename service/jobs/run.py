@@ -30,8 +30,9 @@ from wavetrim.service.jobs.operands import find_stack, make_product
 from wavetrim.service.jobs.queue import Attempt
 from wavetrim.service.storage.database.shared_commits import Together
 from wavetrim.service.storage.errors import MatrixNotFound, StorageFailed, StorageFull
-from wavetrim.service.storage.matrices.draft import Draft
+from wavetrim.service.storage.matrices.draft import Draft, begin_draft
 from wavetrim.service.storage.matrices.matrix import Matrix
+from wavetrim.service.storage.matrices.npy import Layout
 from wavetrim.service.threads import await_end, run_to_end
 
 if TYPE_CHECKING:
@@ -152,12 +153,11 @@ class LiveJob(Attempt):
             else:
                 self.files.append(matrix)
                 found.append(matrix.locate())
-        described = matrices.drafts.describe(
-            found[0].rows, found[1].columns, found[0].dtype,
-            owner=job.owner, stack=find_stack(*found),
-            on_disk=job.request["storage"] == "disk",
-        )  # fmt: skip
-        self.draft = draft = await matrices.drafts.begin(described)
+        first, second, *_ = found
+        result = Layout(first.rows, second.columns, first.dtype, stack=find_stack(*found))
+        on_disk = job.request["storage"] == "disk"
+        described = matrices.describe(result, owner=job.owner, on_disk=on_disk)
+        self.draft = draft = await begin_draft(matrices, described)
         stack.push_async_callback(draft.discard)
         # How many more final rows the engine tells of at a time.
         row_bytes = draft.matrix.size_bytes // max(1, draft.matrix.all_rows)

@@ -9,11 +9,13 @@ import asyncio
 import io
 import json
 import warnings
+from math import prod
 
 import numpy as np
 from starlette.requests import Request
 
 from tests.fuzz.fault import Fault
+from wavetrim.native.element_types import find_dtype
 from wavetrim.scheduler.engine.messages import (
     MessageError,
     RunRequest,
@@ -34,11 +36,9 @@ from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.cursor import decode_mark, encode_mark
 from wavetrim.service.settings import Settings
 from wavetrim.service.storage.errors import NpyError
-from wavetrim.service.storage.matrices.matrix import count_data_bytes
 from wavetrim.service.storage.matrices.npy import (
     MAX_HEADER_BYTES,
-    NpyHeader,
-    format_header,
+    Layout,
     parse_header,
 )
 
@@ -72,10 +72,7 @@ def check_npy(data):
         raise Fault(f"{header}, and NumPy reads {found}")
     if parse_header(data[: header.offset_bytes - 1]) is not None:
         raise Fault(f"{header} is there before its last byte")
-    shown = format_header(
-        header.rows, header.columns, header.dtype, fortran_order=header.fortran_order,
-        stack=header.stack,
-    )  # fmt: skip
+    shown = header.format_header()
     again = parse_header(shown)
     if again is None or (str(again), again.file_bytes - len(shown)) != (
         str(header),
@@ -93,7 +90,7 @@ def _read_as_numpy(data):
     with warnings.catch_warnings(action="ignore"):  # of headers that Python 2 has written
         shape, fortran_order, dtype = read(stream)
     *stack, rows, columns = shape
-    return NpyHeader(rows, columns, dtype.name, fortran_order, stream.tell(), *stack)
+    return Layout(rows, columns, dtype.name, fortran_order, stream.tell(), *stack)
 
 
 def check_body(data):
@@ -141,10 +138,8 @@ def check_head(data):
         describe_error(error)
         return
     result = request.result
-    if result.size_bytes != count_data_bytes(
-        result.rows, result.columns, result.dtype, result.stack
-    ):
-        raise Fault(f"{request} has a result of {result.size_bytes} bytes")
+    if result.data_bytes != prod(result.shape) * find_dtype(result.dtype).itemsize:
+        raise Fault(f"{request} has a result of {result.data_bytes} bytes")
 
 
 def check_fields(data):

@@ -7,7 +7,9 @@ import numpy as np
 from sqlalchemy import insert
 
 from wavetrim.service.storage.database.tables import matrices
+from wavetrim.service.storage.matrices.draft import begin_draft as begin
 from wavetrim.service.storage.matrices.matrices import MatrixStore
+from wavetrim.service.storage.matrices.npy import Layout
 
 
 def open_store(database, folder, **limits):
@@ -27,7 +29,8 @@ def add_row(connection, matrix_id, size_bytes=129):
 
 def begin_draft(store, rows, columns, dtype="float32", *, owner=""):
     """A draft of zeros."""
-    return run(store.drafts.begin(store.drafts.describe(rows, columns, dtype, owner=owner)))
+    matrix = store.describe(Layout(rows, columns, dtype), owner=owner)
+    return run(begin(store, matrix))
 
 
 def keep_matrix(store, rows, columns, dtype="float32", *, owner="", settle=None):

@@ -32,8 +32,9 @@ from wavetrim.service.api.schemas import (
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import RetryLater
+from wavetrim.service.storage.matrices.draft import receive_draft
 from wavetrim.service.storage.matrices.matrix import Matrix
-from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, NpyHeader
+from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, Layout
 from wavetrim.service.storage.matrices.upload_keys import AlreadyUploaded, UploadKey
 from wavetrim.service.threads import run_to_end
 
@@ -196,22 +197,19 @@ async def _pass_over(body: BodyReader, count: int) -> None:
 async def _keep(
     call: Call,
     body: BodyReader,
-    header: NpyHeader,
+    header: Layout,
     add_key: Callable[[str, Connection], None] | None = None,
     *,
     on_disk: bool,
 ) -> Matrix:
     """Receive a matrix into memory, within quotas, and write it to disk meanwhile."""
-    parts, tenant, drafts = call.parts, call.tenant, call.parts.matrices.drafts
-    described = drafts.describe(
-        header.rows, header.columns, header.dtype, fortran_order=header.fortran_order,
-        owner=tenant.name, stack=header.stack, on_disk=on_disk,
-    )  # fmt: skip
+    parts, tenant, store = call.parts, call.tenant, call.parts.matrices
+    described = store.describe(header, owner=tenant.name, on_disk=on_disk)
     with ExitStack() as taken:
         taken.callback(parts.in_flight.take(tenant, described.size_bytes))
         if on_disk:
             taken.callback(parts.descriptors.take(tenant.name, "files"))
-        draft = await drafts.receive(described, body.read_into)
+        draft = await receive_draft(store, described, body.read_into)
         stored_digest = None
         try:
             await body.finish()

@@ -1,6 +1,6 @@
 """Products in one call, and plans. They make no file and no row.
 
-1. `matmul` receives the matrices into memory (`storage/memory/request_memory.py`).
+1. `matmul` receives the matrices into memory (`storage/matrices/intake.py`).
 2. The product waits for the engine (`jobs/lanes/engine_queue.py`). A caller that leaves stops it.
 3. The result is sent from where it lies, with headers that say how it was computed.
 

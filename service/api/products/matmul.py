@@ -5,7 +5,7 @@ A file with three dimensions is a stack of matrices, of which each has its produ
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from functools import lru_cache, partial
+from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Response
@@ -33,11 +33,11 @@ from wavetrim.service.api.products.leases import check_unix
 from wavetrim.service.api.schemas import DtypeName
 from wavetrim.service.api.wire.reader import BodyReader
 from wavetrim.service.api.wire.sender import choose_media_type, send_views
-from wavetrim.service.jobs.operands import Shaped, check_operands, fold
+from wavetrim.service.jobs.operands import check_operands, fold
 from wavetrim.service.option_fields import Factor, ProductOptions, QueryRows
-from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, NpyHeader, format_header
+from wavetrim.service.storage.matrices.intake import RequestMemory
+from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, Layout
 from wavetrim.service.storage.memory.extent import Extent
-from wavetrim.service.storage.memory.request_memory import Piece, RequestMemory
 from wavetrim.service.telemetry.metrics import PARTS
 
 NAMES: Final = (
@@ -106,8 +106,8 @@ async def matmul(call: Call, query: Annotated[MatmulQuery, Query()]) -> None:
         message = await compute(call, query, operands, out, memory.extents)
         media_type = choose_media_type(call.headers.get("accept")).encode()
         headers = [(b"content-type", media_type), *describe_product(message)]
-        await send_views(call, 200, headers, [result.whole])
-        parts.metrics.sent_bytes.inc(len(result.whole))
+        await send_views(call, 200, headers, [result])
+        parts.metrics.sent_bytes.inc(len(result))
 
 
 async def _answer_leased(call: Call) -> None:
@@ -128,7 +128,7 @@ async def _answer_leased(call: Call) -> None:
 
 async def receive_operands(
     body: BodyReader, query: MatmulQuery, memory: RequestMemory, limit_bytes: int
-) -> tuple[list[Operand], Operand, Piece]:
+) -> tuple[list[Operand], Operand, memoryview]:
     """Receive the operands of a product, and make room for its result.
 
     Args:
@@ -138,7 +138,7 @@ async def receive_operands(
         limit_bytes: The largest .npy file that is received or sent.
 
     Returns:
-        The operands, and the result with its memory, whose header is filled in.
+        The operands, the result, and the memory of its .npy file, whose header is filled in.
 
     Raises:
         NpyError: A matrix is not a .npy file that the service accepts.
@@ -148,7 +148,7 @@ async def receive_operands(
         QuotaReached: The caller may not have as much at once.
     """
     check = partial(check_length, most_bytes=limit_bytes, why=" (max_matrix_bytes)")
-    headers: list[NpyHeader] = []
+    headers: list[Layout] = []
     operands: list[Operand] = []
     names = NAMES if query.beta != 0 else NAMES[:2]
     for name in names:
@@ -161,28 +161,20 @@ async def receive_operands(
                 total_bytes, lambda: f".npy headers ({', '.join(map(str, headers))})"
             )
         if len(headers) > 1:
-            shape, head = _fit(headers, query)
-            check(shape.data_bytes, field="result size")
-        piece = await memory.receive(header.data_bytes, body.read_into)
-        operands.append(describe_operand(piece, header, fortran_order=header.fortran_order))
+            result = _fit(headers, query)
+            check(result.data_bytes, field="result size")
+        operands.append(await memory.receive(header, body.read_into))
     await body.finish()
-    result = await memory.obtain(shape.data_bytes, head=head)
-    return operands, describe_operand(result, shape), result
+    return operands, *await memory.obtain(result, result.format_header())
 
 
-def _fit(headers: Sequence[NpyHeader], query: MatmulQuery) -> tuple[NpyHeader, bytes]:
-    """The header of the result, and its bytes, if the matrices so far fit together."""
+def _fit(headers: Sequence[Layout], query: MatmulQuery) -> Layout:
+    """The result, if the matrices so far fit together."""
     a, b, *rest = headers
     c = rest[0] if rest else None
     beta = query.beta if rest else 0.0
     problem, stack = check_operands(a, b, c, alpha=query.alpha, beta=beta, dtype=query.dtype)
-    return _make_header(problem.m, problem.n, problem.dtype, stack)
-
-
-@lru_cache(maxsize=1024)
-def _make_header(rows: int, columns: int, dtype: str, stack: int | None) -> tuple[NpyHeader, bytes]:
-    head = format_header(rows, columns, dtype, stack=stack)
-    return NpyHeader(rows, columns, dtype, False, len(head), stack), head
+    return Layout(problem.m, problem.n, problem.dtype, stack=stack)
 
 
 def open_memory(call: Call) -> RequestMemory:
@@ -190,14 +182,6 @@ def open_memory(call: Call) -> RequestMemory:
     parts = call.parts
     take = partial(parts.in_flight.take, call.tenant)
     return RequestMemory(parts.arena, parts.matrices.folder, take)
-
-
-def describe_operand(piece: Piece, matrix: Shaped, *, fortran_order: bool = False) -> Operand:
-    """A matrix in memory, as the engine finds it."""
-    return Operand(
-        piece.slab, piece.offset_bytes, matrix.rows, matrix.columns, matrix.dtype,
-        fortran_order, stack=matrix.stack,
-    )  # fmt: skip
 
 
 async def compute(

@@ -20,19 +20,14 @@ from wavetrim.service.api.openapi import (
     list_refusals,
     refer,
 )
-from wavetrim.service.api.products.matmul import (
-    compute,
-    describe_operand,
-    open_memory,
-)
+from wavetrim.service.api.products.matmul import compute, open_memory
 from wavetrim.service.api.v2.answer import HEAD_LENGTH, make_views, send_answer
 from wavetrim.service.api.v2.model import check_model, name_model, name_version
 from wavetrim.service.api.v2.request import InferRequest, read_request
 from wavetrim.service.api.v2.schemas import MOST_HEAD_BYTES, InferAnswer, InferHead
 from wavetrim.service.api.wire.reader import SMALL_BODY_BYTES, BodyReader
 from wavetrim.service.errors import BodyTooLarge, ContentRefused, FieldProblem
-from wavetrim.service.storage.memory.intake import copy_bytes
-from wavetrim.service.storage.memory.request_memory import Piece, RequestMemory
+from wavetrim.service.storage.matrices.intake import RequestMemory, copy_bytes
 from wavetrim.service.threads import run_to_end
 
 _ASKED_TYPES: Final = ("application/json", "application/octet-stream")
@@ -94,17 +89,17 @@ async def _answer(call: Call, noted: dict[str, float]) -> None:
     most_bytes = 3 * limit_bytes + MOST_HEAD_BYTES
     body = BodyReader(call, most_bytes=most_bytes, media_types=_MEDIA_TYPES, head="JSON head")
     with open_memory(call) as memory:
-        request, operands, result = await call.receive_by(
+        request, operands, out, result = await call.receive_by(
             body, lambda: _receive(call, body, memory, limit_bytes)
         )
         received = clock()
-        asked, out = request.parameters, describe_operand(result, request.result)
+        asked = request.parameters
         message = await compute(
             call, asked, operands, out, memory.extents, priority=asked.priority_of_jobs,
             until=began + asked.timeout / 1e6 if asked.timeout else None,
         )  # fmt: skip
         ended = clock()
-        views = await make_views(request, result.view, message)
+        views = await make_views(request, result, message)
         queue_seconds = message["queue_seconds"]
         noted |= {
             "products": message["plan"].get("stack", 1),
@@ -146,7 +141,7 @@ async def _receive_head(call: Call, body: BodyReader) -> InferRequest:
 
 async def _receive(
     call: Call, body: BodyReader, memory: RequestMemory, limit_bytes: int
-) -> tuple[InferRequest, list[Operand], Piece]:
+) -> tuple[InferRequest, list[Operand], Operand, memoryview]:
     """The request, its operands in memory, from the body or from the head, and room for its result.
 
     Raises:
@@ -159,15 +154,14 @@ async def _receive(
     operands: dict[str, Operand] = {}
     for tensor in request.inputs:
         if tensor.values is None:
-            piece = await memory.receive(tensor.size_bytes, body.read_into)
+            operands[tensor.name] = await memory.receive(tensor, body.read_into)
         else:
-            piece = await memory.obtain(tensor.size_bytes)
-            copy_bytes(piece.view, tensor.values.reshape(-1).view("u1").data)
-        operands[tensor.name] = describe_operand(piece, tensor)
+            operands[tensor.name], view = await memory.obtain(tensor)
+            copy_bytes(view, tensor.values.reshape(-1).view("u1").data)
     await body.finish()
-    result = await memory.obtain(request.result.size_bytes)
     names = "ABC" if request.parameters.beta != 0 else "AB"
-    return request, [operands[name] for name in names], result
+    out, result = await memory.obtain(request.result)
+    return request, [operands[name] for name in names], out, result
 
 
 def _check_page(headers: Headers) -> None:
@@ -187,9 +181,9 @@ def _check_page(headers: Headers) -> None:
 
 def _check_sizes(request: InferRequest, limit_bytes: int) -> None:
     """Refuse a request with a tensor that is too large; names the largest."""
-    largest = max((*request.inputs, request.result), key=lambda one: one.size_bytes)
+    largest = max((*request.inputs, request.result), key=lambda one: one.data_bytes)
     name = "result size" if largest is request.result else f"size of {largest.name}"
-    check_length(largest.size_bytes, limit_bytes, field=name, why=" (max_matrix_bytes)")
+    check_length(largest.data_bytes, limit_bytes, field=name, why=" (max_matrix_bytes)")
 
 
 def _read_head_length(text: str | None) -> int | None:

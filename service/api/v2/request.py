@@ -20,7 +20,7 @@ from wavetrim.service.api.v2.schemas import (
 )
 from wavetrim.service.errors import FieldProblem
 from wavetrim.service.jobs.operands import check_operands
-from wavetrim.service.storage.matrices.matrix import count_data_bytes, make_shape
+from wavetrim.service.storage.matrices.npy import Layout
 
 Array = NDArray[Any]
 
@@ -31,35 +31,17 @@ _KEPT_BYTES: Final = 2**12
 """Longest head whose request is cached, as most requests repeat an earlier head; chosen."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tensor:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Tensor(Layout):
     """An input, or the result: its shape, and its elements if the head has them.
 
     Attributes:
         name: A, B or C.
-        rows: Rows of each matrix.
-        columns: Columns of each matrix.
-        dtype: NumPy's name of the element type.
-        stack: How many matrices a stack has; None for a single matrix.
         values: Its elements; None if they come as binary data after the head.
     """
 
     name: str
-    rows: int
-    columns: int
-    dtype: str
-    stack: int | None = None
     values: Array | None = None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows and columns; in front of them the number of matrices of a stack."""
-        return make_shape(self.rows, self.columns, self.stack)
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all elements."""
-        return count_data_bytes(self.rows, self.columns, self.dtype, self.stack)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +65,7 @@ class InferRequest:
     @property
     def following_bytes(self) -> int:
         """Bytes of binary data after the head."""
-        return sum(tensor.size_bytes for tensor in self.inputs if tensor.values is None)
+        return sum(tensor.data_bytes for tensor in self.inputs if tensor.values is None)
 
 
 def read_request(content: bytes) -> InferRequest:
@@ -124,7 +106,7 @@ def _fit(tensors: Sequence[Tensor], *, alpha: float, beta: float) -> Tensor:
     found = dict(zip(names, tensors, strict=True))
     c = found.get("C") if beta != 0 else None
     problem, stack = check_operands(found["A"], found["B"], c, alpha=alpha, beta=beta)
-    return Tensor("C", problem.m, problem.n, problem.dtype, stack)
+    return Tensor(problem.m, problem.n, problem.dtype, stack=stack, name="C")
 
 
 _read_kept = lru_cache(maxsize=256)(_read)
@@ -133,14 +115,14 @@ _read_kept = lru_cache(maxsize=256)(_read)
 def _read_input(field: str, head: InputTensor) -> Tensor:
     dtype, shape = DATATYPES[head.datatype], tuple(head.shape)
     *stack, rows, columns = shape
-    tensor = Tensor(head.name, rows, columns, dtype, stack=next(iter(stack), None))
-    found = f"{tensor.size_bytes}, the bytes of {shape} {head.datatype}"
+    tensor = Tensor(rows, columns, dtype, stack=next(iter(stack), None), name=head.name)
+    found = f"{tensor.data_bytes}, the bytes of {shape} {head.datatype}"
     is_announced = "binary_data_size" in head.parameters.model_fields_set
     announced = head.parameters.binary_data_size if is_announced else None
     if (announced is None) == (head.data is None):
         given = "neither" if announced is None else "both"
         raise FieldProblem(field, given, "one of data and parameters.binary_data_size")
-    if announced is not None and announced != tensor.size_bytes:
+    if announced is not None and announced != tensor.data_bytes:
         raise FieldProblem(f"{field}.parameters.binary_data_size", announced, found)
     if head.data is None:
         return tensor

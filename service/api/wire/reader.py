@@ -22,7 +22,7 @@ from wavetrim.service.errors import (
     BodyTooLarge,
     DigestMismatch,
 )
-from wavetrim.service.storage.matrices.npy import NpyHeader, parse_header
+from wavetrim.service.storage.matrices.npy import Layout, parse_header
 
 SMALL_BODY_BYTES: Final = 2**16
 """Longest body, and part of one, that is not worth a place or a thread; chosen."""
@@ -102,7 +102,7 @@ class BodyReader:
         self._hashes.append(hashlib.sha256(begin))
         return self._hashes[-1]
 
-    async def read_header(self, name: str = "matrix") -> NpyHeader:
+    async def read_header(self, name: str = "matrix") -> Layout:
         """Reads the header of the next .npy file.
 
         Args:

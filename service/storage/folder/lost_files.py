@@ -18,7 +18,7 @@ from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.disk.files import compute_crc32, open_regular
 from wavetrim.service.storage.errors import NpyError
 from wavetrim.service.storage.folder.data_folder import join
-from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, NpyHeader, parse_header
+from wavetrim.service.storage.matrices.npy import MAX_HEADER_BYTES, Layout, parse_header
 
 LOST_FOLDER: Final = "lost"
 """Name of the folder of lost files, in the data folder."""
@@ -163,7 +163,7 @@ def _take_in(database: Engine, path: Path, target: Path) -> bool:
     return True
 
 
-def _read_file(path: Path) -> tuple[NpyHeader, int]:
+def _read_file(path: Path) -> tuple[Layout, int]:
     """The header of a whole .npy file, and the file's CRC-32."""
     file = open_regular(path)
     try:

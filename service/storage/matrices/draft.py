@@ -1,4 +1,9 @@
-"""A matrix that is not stored yet: it is made in memory and written to disk meanwhile."""
+"""Drafts: matrices that are received or computed, until their rows say that they are stored.
+
+A matrix's whole .npy file lies in one extent of the arena, and is written to disk meanwhile. It
+stays there when it is stored, as its own cache. If the arena has no memory, it lies in the mapped
+file that it becomes, which is named `<id>.npy` when it is complete.
+"""
 
 import asyncio
 import zlib
@@ -14,16 +19,63 @@ from wavetrim.service.storage.database.shared_commits import Change
 from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES, FileWrite
 from wavetrim.service.storage.disk.files import remove
 from wavetrim.service.storage.disk.unsynced_files import write_file
+from wavetrim.service.storage.matrices.intake import Fill, Step, receive_body
 from wavetrim.service.storage.matrices.matrix import Matrix
+from wavetrim.service.storage.matrices.npy import Layout
+from wavetrim.service.storage.memory.arena import ArenaFull
 from wavetrim.service.storage.memory.extent import Hold
-from wavetrim.service.storage.memory.intake import Step
-from wavetrim.service.storage.memory.mapped_file import MappedFile
+from wavetrim.service.storage.memory.mapped_file import MappedFile, map_file
 from wavetrim.service.threads import await_end, finish, run_to_end
 
 if TYPE_CHECKING:
-    from wavetrim.service.storage.matrices.drafts import Drafts
+    from wavetrim.service.storage.matrices.matrices import MatrixStore
 
 R = TypeVar("R")
+
+
+async def begin_draft(store: "MatrixStore", matrix: Matrix) -> "Draft":
+    """Begin a matrix that is computed.
+
+    One that should be in memory only is stored on disk, as others are, if the arena has no memory
+    for it: nobody is there any more who could be refused.
+
+    Raises:
+        StorageFull: There is no space on disk.
+    """
+    try:
+        return await receive_draft(store, matrix)
+    except ArenaFull:
+        return await receive_draft(store, replace(matrix, on_disk=True))
+
+
+async def receive_draft(store: "MatrixStore", matrix: Matrix, fill: Fill | None = None) -> "Draft":
+    """Receive a matrix into memory that grows with it, and write it to disk meanwhile.
+
+    Args:
+        store: Where it will be stored.
+        matrix: From `MatrixStore.describe`.
+        fill: Receives its next bytes, without a header; None for a matrix that is computed.
+
+    Raises:
+        StorageFull: There is no space for it.
+        StorageFailed: Its file cannot be written.
+        Exception: What `fill` has raised. Nothing of the matrix is left then.
+    """
+    draft = Draft(store, matrix)
+    head = matrix.format_header(stored=True)
+    try:
+        await run_to_end(store.stored.begin, matrix)
+        if fill is None:
+            draft.begin(await draft.obtain(matrix.size_bytes))
+            draft.view[: len(head)] = head
+        else:
+            await receive_body(
+                matrix.size_bytes, fill, obtain=draft.obtain, begin=draft.begin, head=head
+            )
+    except BaseException:
+        await draft.discard()
+        raise
+    return draft
 
 
 class Draft:
@@ -34,7 +86,7 @@ class Draft:
     `discard` ends it.
 
     Args:
-        drafts: Adds it to the store.
+        store: Where it will be stored.
         matrix: Its description, with its id.
 
     Attributes:
@@ -47,14 +99,26 @@ class Draft:
         has_ended: Whether it was published or discarded, or is being so.
     """
 
-    def __init__(self, drafts: "Drafts", matrix: Matrix) -> None:
+    def __init__(self, store: "MatrixStore", matrix: Matrix) -> None:
         self.matrix = matrix
         self.hold: Hold
         self.view = memoryview(b"")
         self.file: FileWrite | None = None
         self.content: memoryview | None = None
         self.has_ended = False
-        self._drafts, self._store = drafts, drafts.store
+        self._store = store
+
+    async def obtain(self, size_bytes: int) -> Hold:
+        """Memory for it, or for its first bytes: in the arena, or in a file if it has one.
+
+        Raises:
+            ArenaFull: There is none, and it should be in memory only.
+            StorageFull: The disk has no space either.
+        """
+        making = partial(self._store.stored.making, self.matrix)
+        make_file = partial(map_file, holder="storage", folder=self._store.folder, making=making)
+        otherwise = make_file if self.matrix.on_disk else None
+        return await self._store.arena.obtain(size_bytes, "storage", otherwise)
 
     def begin(self, hold: Hold) -> Step:
         """Take its memory, which belongs to the draft from now on, and begin its file.
@@ -121,7 +185,7 @@ class Draft:
         Raises:
             StorageFull: The disk has no space after all.
             StorageFailed: The file cannot be written.
-            CommitUnclear: The row may exist or not: `Drafts.resolve_unclear` decides.
+            CommitUnclear: The row may exist or not: `MatrixRows.resolve_unclear` decides.
             Exception: What `settle` or the database raised; neither row nor file exists.
         """
         store = self._store
@@ -139,7 +203,7 @@ class Draft:
             if not isinstance(self.hold.extent, MappedFile):
                 # This comes before its row: whoever sees that may delete it, also from here.
                 store.cache.add(matrix.id, self.hold, on_disk=matrix.on_disk)
-            settled = await finish(self._drafts.commit(matrix, self.content, settle))
+            settled = await finish(store.rows.add(matrix, self.content, settle))
         except BaseException:
             store.cache.drop(matrix.id)
             raise
@@ -201,7 +265,7 @@ class Draft:
         return error
 
 
-def find_pieces(matrix: Matrix, rows: range) -> range:
+def find_pieces(matrix: Layout, rows: range) -> range:
     """The pieces of a file, `WRITE_BYTES` each, that hold bytes of these rows and no others.
 
     The header counts to the first row, the end of the file to the last one.
@@ -210,7 +274,7 @@ def find_pieces(matrix: Matrix, rows: range) -> range:
         matrix: A matrix or a stack whose rows are contiguous.
         rows: Some of its rows, at least one; those of a stack's matrices are counted through.
     """
-    row_bytes = (matrix.size_bytes - matrix.offset_bytes) // matrix.all_rows
+    row_bytes = matrix.data_bytes // matrix.all_rows
     begin = matrix.offset_bytes + rows.start * row_bytes if rows.start else 0
     end = matrix.offset_bytes + rows.stop * row_bytes
     last = -(-end // WRITE_BYTES) if rows.stop == matrix.all_rows else end // WRITE_BYTES

@@ -4,26 +4,29 @@ The row is added last. So a row always has a whole file, or the file's bytes in 
 (`disk/unsynced_files.py`). A file without a row was left by a crash, or its database was lost.
 """
 
+import uuid
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Engine, Row, bindparam, literal, select, tuple_
+from sqlalchemy import Engine, bindparam, literal, select, tuple_
 
 from wavetrim.kernels.last_used import LastUsed
 from wavetrim.service.clock import read_clock
 from wavetrim.service.cursor import decode_mark, encode_mark
+from wavetrim.service.errors import BodyTooLarge
 from wavetrim.service.storage.database.database import reading, split
 from wavetrim.service.storage.database.shared_commits import SharedCommits
-from wavetrim.service.storage.database.tables import is_owned, matrices, read_owner
+from wavetrim.service.storage.database.tables import is_owned, matrices
 from wavetrim.service.storage.disk.disk_writer import DiskWriter
 from wavetrim.service.storage.disk.files import remove
 from wavetrim.service.storage.disk.unsynced_files import UnsyncedFiles
 from wavetrim.service.storage.errors import MatrixNotFound
 from wavetrim.service.storage.folder.lost_files import sweep_folder
-from wavetrim.service.storage.matrices.drafts import Drafts
 from wavetrim.service.storage.matrices.matrix import FileChecks, Matrix
+from wavetrim.service.storage.matrices.npy import Layout
+from wavetrim.service.storage.matrices.rows import MatrixRows, read_row
 from wavetrim.service.storage.matrices.stored_bytes import StoredBytes
 from wavetrim.service.storage.matrices.use import find_users, remove_matrix, remove_unused
 from wavetrim.service.storage.memory.arena import Arena, ArenaFull
@@ -54,12 +57,12 @@ class MatrixStore:
         arena: Where matrices lie in memory; None for files only.
 
     Attributes:
-        drafts: Begins matrices that are not stored yet.
         cache: The matrices that lie in the arena.
         writer: Writes from there to files.
         unsynced: Those that wait for a sync.
         checks: Checks whether files are as they were stored.
         stored: How many bytes there are, on disk and of each owner.
+        rows: Adds their rows.
         on_removed: Each is called with the id of a removed matrix, from any thread.
     """
 
@@ -86,10 +89,28 @@ class MatrixStore:
         self._known = LastUsed[str, Matrix](_KNOWN)
         self.checks = FileChecks(database, on_damaged=self._known.drop)
         self.stored = StoredBytes(database, folder, max_storage_bytes=max_storage_bytes)
-        self.drafts = Drafts(self)
+        self.rows = MatrixRows(database, self.commits, self.stored, self.unsynced)
         self.on_removed: list[Callable[[str], None]] = [
             self.cache.drop, self.checks.intact.drop, self._known.drop
         ]  # fmt: skip
+
+    def describe(self, layout: Layout, *, owner: str = "", on_disk: bool = True) -> Matrix:
+        """A new matrix, or stack, that takes no memory and no file yet.
+
+        Raises:
+            BodyTooLarge: It would be larger than a matrix may be.
+        """
+        offset_bytes = len(layout.format_header(stored=True))
+        size_bytes = offset_bytes + layout.data_bytes
+        if size_bytes > self.max_matrix_bytes:
+            limit = f"at most {self.max_matrix_bytes} bytes (max_matrix_bytes)"
+            raise BodyTooLarge("matrix size", size_bytes, limit)
+        name = uuid.uuid4().hex[:30]
+        return Matrix(
+            layout.rows, layout.columns, layout.dtype, layout.fortran_order, offset_bytes,
+            layout.stack, id=name, size_bytes=size_bytes, path=self.folder / f"{name}.npy",
+            owner=owner, on_disk=on_disk,
+        )  # fmt: skip
 
     async def load(self, matrix: Matrix, holder: str) -> Hold | None:
         """A hold of a matrix in the arena, into which it is read if necessary.
@@ -147,7 +168,7 @@ class MatrixStore:
         with reading(self.database) as connection:
             for some in split(list(ids)):
                 for row in connection.execute(_BY_ID, {"ids": some}):
-                    matrix = self._read_row(row)
+                    matrix = read_row(row, self.folder)
                     self.remember(matrix)
                     if owner in (None, matrix.owner):
                         found[row.id] = matrix
@@ -178,7 +199,7 @@ class MatrixStore:
             wanted = wanted.where(tuple_(matrices.c.created_at, matrices.c.id) < last)
         with reading(self.database) as connection:
             found = list(connection.execute(wanted.order_by(*_NEWEST_FIRST).limit(limit + 1)))
-            shown = [self._read_row(row) for row in found[:limit]]
+            shown = [read_row(row, self.folder) for row in found[:limit]]
             users = find_users(connection, [one.id for one in shown], owner)
         next_cursor = None
         if len(found) > limit:
@@ -250,17 +271,9 @@ class MatrixStore:
         """The row is gone: remove everything else of the matrix."""
         for tell in self.on_removed:
             tell(matrix_id)
-        remove(self._locate(matrix_id))
-
-    def _locate(self, matrix_id: str) -> Path:
-        return self.folder / f"{matrix_id}.npy"
+        remove(self.folder / f"{matrix_id}.npy")
 
     def remember(self, matrix: Matrix) -> None:
         """A matrix's row is there."""
         if matrix.damaged_at is None:
             self._known.keep(matrix.id, matrix)
-
-    def _read_row(self, row: Row[Any]) -> Matrix:
-        described = read_owner(dict(row._mapping))
-        on_disk = described.pop("place") != "memory"
-        return Matrix(**described, on_disk=on_disk, path=self._locate(row.id))

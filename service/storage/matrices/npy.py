@@ -11,13 +11,15 @@ The format has no name for bfloat16. `numpy.save` writes such a matrix as elemen
 import io
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Final
 
 import numpy as np
 
 from wavetrim.native.element_types import find_dtype
+from wavetrim.scheduler.engine.messages import Operand
+from wavetrim.scheduler.problem import ITEM_BYTES
 from wavetrim.service.storage.errors import DtypeRefused, NpyError
-from wavetrim.service.storage.matrices.matrix import count_data_bytes, make_shape
 from wavetrim.service.storage.memory.extent import PAGE_BYTES
 
 MAX_HEADER_BYTES: Final = 10_000
@@ -71,8 +73,8 @@ _SHOWN_CHARACTERS: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
-class NpyHeader:
-    """What the header of a .npy file says.
+class Layout:
+    """How the elements of a matrix, or of a stack of matrices, lie in a file or in memory.
 
     Attributes:
         rows: Rows of the matrix, or of each of a stack.
@@ -80,37 +82,66 @@ class NpyHeader:
         dtype: NumPy's name of the element type, one of the values of `DTYPES`.
         fortran_order: True when the elements lie column after column; in a stack, the first
             elements of all columns lie together.
-        offset_bytes: Where the elements begin in the file that was read.
-        stack: How many matrices a file with three dimensions has; None for a single matrix.
+        offset_bytes: Where the elements begin in the file.
+        stack: How many matrices a stack has; None for a single matrix.
     """
 
     rows: int
     columns: int
     dtype: str
-    fortran_order: bool
-    offset_bytes: int
+    fortran_order: bool = False
+    offset_bytes: int = 0
     stack: int | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes, as in the header."""
+        """The sizes, as an array's."""
         return make_shape(self.rows, self.columns, self.stack)
+
+    @property
+    def all_rows(self) -> int:
+        """Rows of all its matrices."""
+        return self.rows if self.stack is None else self.stack * self.rows
 
     @property
     def data_bytes(self) -> int:
         """Bytes of all elements."""
-        return count_data_bytes(self.rows, self.columns, self.dtype, self.stack)
+        return self.all_rows * self.columns * ITEM_BYTES[self.dtype]
 
     @property
     def file_bytes(self) -> int:
-        """Bytes of the whole file that was read."""
+        """Bytes of the whole file."""
         return self.offset_bytes + self.data_bytes
+
+    def address(self, where: int | str, begin: int) -> Operand:
+        """Where the engine finds the elements: from a byte on, in a slab or in the file of a path.
+
+        Args:
+            where: Id of the slab, or the path.
+            begin: Where the elements begin there.
+        """
+        return Operand(
+            where, begin, self.rows, self.columns, self.dtype, self.fortran_order, stack=self.stack
+        )
+
+    def format_header(self, *, stored: bool = False) -> bytes:
+        """The header that `numpy.save` writes, version 1.0.
+
+        Args:
+            stored: Whether the header of a large matrix is padded with spaces to a whole page.
+        """
+        return _format_header(self.shape, self.dtype, self.fortran_order, stored)
 
     def __str__(self) -> str:
         return f"shape {self.shape} of {self.dtype}"
 
 
-def parse_header(prefix: bytes) -> NpyHeader | None:
+def make_shape(rows: int, columns: int, stack: int | None) -> tuple[int, ...]:
+    """The sizes of a matrix, or of a stack of them, as an array's."""
+    return (rows, columns) if stack is None else (stack, rows, columns)
+
+
+def parse_header(prefix: bytes) -> Layout | None:
     """Reads the header from the first bytes of a .npy file.
 
     Args:
@@ -144,35 +175,14 @@ def parse_header(prefix: bytes) -> NpyHeader | None:
     return _read_header(prefix[begin:end], end)
 
 
-@lru_cache(maxsize=256)
-def format_header(
-    rows: int,
-    columns: int,
-    dtype: str,
-    *,
-    fortran_order: bool = False,
-    stack: int | None = None,
-    stored: bool = False,
-) -> bytes:
-    """The header that `numpy.save` writes, version 1.0, for a matrix or a stack.
-
-    Args:
-        rows: Rows of the matrix, or of each of a stack.
-        columns: Columns, likewise.
-        dtype: NumPy's name of the element type.
-        fortran_order: True when the elements lie column after column.
-        stack: How many matrices a stack has; None for a single matrix.
-        stored: Whether the header of a large matrix is padded with spaces to a whole page.
-    """
+@lru_cache(maxsize=1024)
+def _format_header(shape: tuple[int, ...], dtype: str, fortran_order: bool, stored: bool) -> bytes:
     buffer = io.BytesIO()
-    described = {
-        "descr": np.lib.format.dtype_to_descr(find_dtype(dtype)),
-        "fortran_order": fortran_order,
-        "shape": make_shape(rows, columns, stack),
-    }
+    descr = np.lib.format.dtype_to_descr(find_dtype(dtype))
+    described = {"descr": descr, "fortran_order": fortran_order, "shape": shape}
     np.lib.format.write_array_header_1_0(buffer, described)
     header = buffer.getvalue()
-    if not stored or count_data_bytes(rows, columns, dtype, stack) < LARGE_BYTES:
+    if not stored or prod(shape) * ITEM_BYTES[dtype] < LARGE_BYTES:
         return header
     padding = -len(header) % PAGE_BYTES
     length = (len(header) + padding - 10).to_bytes(2, "little")
@@ -180,7 +190,7 @@ def format_header(
 
 
 @lru_cache(maxsize=256)
-def _read_header(raw: bytes, offset_bytes: int) -> NpyHeader:
+def _read_header(raw: bytes, offset_bytes: int) -> Layout:
     """Reads the header's dictionary with NumPy, which takes no more than literals."""
     # Versions differ in the length before it, and in names of structured elements.
     stream = io.BytesIO(len(raw).to_bytes(4, "little") + raw)
@@ -200,7 +210,7 @@ def _read_header(raw: bytes, offset_bytes: int) -> NpyHeader:
         raise DtypeRefused("descr", _shorten(str(np.lib.format.dtype_to_descr(dtype))), limit)
     _check_shape(shape)
     *stack, rows, columns = shape
-    return NpyHeader(rows, columns, name, fortran_order, offset_bytes, *stack)
+    return Layout(rows, columns, name, fortran_order, offset_bytes, *stack)
 
 
 def _check_shape(shape: tuple[int, ...]) -> None:

@@ -3,8 +3,7 @@
 - `memory_limit` says how much memory may be taken. `slab` makes a piece of it. An `extent` is a
   range of bytes in one, and counts who holds it, such as the cache of stored matrices. `arena`
   hands them out, makes slabs ahead of use, gives idle ones back, evicts and refuses.
-- `request_memory` finds memory for what is not stored: in the arena, or in a `mapped_file`.
-  `intake` lets memory grow with the bytes that have come, not with those that were announced.
+- A `mapped_file` is memory where the arena has none.
 - `leases` are memory that callers on this host map themselves.
 
 The rules of the arena:

@@ -13,7 +13,7 @@ from tests.own_memory import measure_resident
 from tests.processes import wait_until
 from tests.server import RunningServer, encode_npy
 from tests.service.api.wire.wire_server import make_head, read_answer
-from wavetrim.service.storage.matrices.npy import format_header
+from wavetrim.service.storage.matrices.npy import Layout
 
 MIB = 2**20
 STALLED = 32
@@ -34,7 +34,7 @@ def server(tmp_path_factory):
 
 def announce(server, path, size_bytes):
     """A request whose header says how long its matrix is, and nothing of that."""
-    header = format_header(1, size_bytes, "int8")
+    header = Layout(1, size_bytes, "int8").format_header()
     length = len(header) + size_bytes + (path == "/v1/matmul") * 10**6
     request = make_head(path, length) + header
     assert len(request) < 300

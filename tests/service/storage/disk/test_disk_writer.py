@@ -11,7 +11,6 @@ import random
 import sqlite3
 import zlib
 from contextlib import nullcontext
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,7 +27,7 @@ from wavetrim.service.storage.database.tables import unsynced_files
 from wavetrim.service.storage.disk.disk_writer import WRITE_BYTES, DiskWriter, FileWrite
 from wavetrim.service.storage.disk.unsynced_files import UnsyncedFiles, add_contents
 from wavetrim.service.storage.matrices.draft import find_pieces
-from wavetrim.service.storage.matrices.matrix import Matrix
+from wavetrim.service.storage.matrices.npy import Layout
 
 SECONDS = 30
 SIZE_BYTES = 3 * WRITE_BYTES + 5000
@@ -128,15 +127,15 @@ def test_a_file_is_stored_right_whatever_was_put_in_its_place_meanwhile(
 @given(rows=st.integers(1, 3000), row_bytes=st.integers(1, 20_000), data=st.data())
 def test_a_piece_is_written_when_all_of_its_rows_are_final(rows, row_bytes, data):
     size = 4096 + rows * row_bytes
-    matrix = Matrix("m", rows, row_bytes, "int8", False, 4096, size, Path("m.npy"))
+    layout = Layout(rows, row_bytes, "int8", offset_bytes=4096)
     start = data.draw(st.integers(0, rows - 1))
     stop = data.draw(st.integers(start + 1, rows))
-    for piece in find_pieces(matrix, range(start, stop)):
+    for piece in find_pieces(layout, range(start, stop)):
         first = piece * WRITE_BYTES
         last = min(first + WRITE_BYTES, size)
         assert start == 0 or first >= 4096 + start * row_bytes
         assert last <= 4096 + stop * row_bytes
-    assert list(find_pieces(matrix, range(rows))) == list(range(-(-size // WRITE_BYTES)))
+    assert list(find_pieces(layout, range(rows))) == list(range(-(-size // WRITE_BYTES)))
 
 
 CONTENT = bytes(range(250)) * 40

@@ -16,7 +16,7 @@ from tests.service.drafts import begin_draft, keep_matrix, open_store, run
 from wavetrim.service.storage.database.database import open_database, reading
 from wavetrim.service.storage.database.tables import matrices
 from wavetrim.service.storage.errors import StorageFailed
-from wavetrim.service.storage.matrices.drafts import CommitUnclear
+from wavetrim.service.storage.matrices.rows import CommitUnclear
 
 MIB = 2**20
 
@@ -146,9 +146,9 @@ def test_after_an_unclear_commit_the_row_decides(postgres, tmp_path_factory, los
     assert [name.partition(".")[2] for name in files] == ["npy"]
     assert store.stored.count_on_disk() == size_bytes
     with pytest.raises(SQLAlchemyError):
-        store.drafts.resolve_unclear()
+        store.rows.resolve_unclear()
     proxy.losing, proxy.closed = None, False
-    store.drafts.resolve_unclear()
+    store.rows.resolve_unclear()
     with reading(database) as connection:
         assert connection.scalar(select(func.count()).select_from(matrices)) == int(kept)
     assert list_files(store) == (files if kept else [])

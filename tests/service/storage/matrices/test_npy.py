@@ -15,8 +15,7 @@ from wavetrim.service.storage.matrices.npy import (
     DTYPES,
     LARGE_BYTES,
     MAX_HEADER_BYTES,
-    NpyHeader,
-    format_header,
+    Layout,
     parse_header,
 )
 
@@ -24,7 +23,7 @@ VERSIONS = ((1, 0), (2, 0), (3, 0))
 CANONICAL = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n"
 
 headers = st.builds(
-    NpyHeader,
+    Layout,
     rows=st.integers(1, 10**9),
     columns=st.integers(1, 10**9),
     dtype=st.sampled_from(sorted(DTYPES.values())),
@@ -65,10 +64,7 @@ def test_parse_header_reads_what_numpy_writes_in_every_version(
 
 @given(headers, st.booleans())
 def test_format_header_writes_what_numpy_and_parse_header_read(header, stored):
-    raw = format_header(
-        header.rows, header.columns, header.dtype, fortran_order=header.fortran_order,
-        stack=header.stack, stored=stored,
-    )  # fmt: skip
+    raw = header.format_header(stored=stored)
     assert parse_header(raw) == replace(header, offset_bytes=len(raw))
     stream = io.BytesIO(raw)
     assert np.lib.format.read_magic(stream) == (1, 0)
