@@ -31,8 +31,8 @@ class SharedSlabs:
         self._sent: dict[Supervisor, dict[int, asyncio.Future[None]]] = {
             process: {} for process in processes
         }
-        arena.on_made = self._share
-        arena.on_leaving = self._withdraw
+        arena.slabs.on_made = self._share
+        arena.slabs.on_leaving = self._withdraw
         for process in processes:
             process.on_ready = partial(self._greet, process)
             process.on_gone = partial(self._forget, process)

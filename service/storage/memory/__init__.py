@@ -1,8 +1,9 @@
 """Memory for bodies and products, stored or not: the arena, and files where that has none.
 
-- `memory_limit` says how much memory may be taken. `slab` makes a piece of it. An `extent` is a
-  range of bytes in one, and counts who holds it, such as the cache of stored matrices. `arena`
-  hands them out, makes slabs ahead of use, gives idle ones back, evicts and refuses.
+- `memory_limit` says how much memory may be taken. `slab` makes a piece of it; `slabs` makes all of
+  an arena's, and gives them back. An `extent` is a range of bytes in one, and counts who holds it,
+  such as the cache of stored matrices. `arena` hands them out, has slabs made ahead of use and idle
+  ones given back, evicts and refuses.
 - A `mapped_file` is memory where the arena has none.
 - `leases` are memory that callers on this host map themselves.
 

@@ -241,7 +241,7 @@ async def test_a_leaving_slab_keeps_its_memory_until_the_engine_has_let_go():
             leaving.append(slab)
             await acknowledged.wait()
 
-        arena.on_leaving = leave
+        arena.slabs.on_leaving = leave
         hold = await arena.obtain(10 * MIB, "matrix")
         hold.release()
         await until(lambda: len(leaving) == 1)
