@@ -9,6 +9,7 @@ import base64
 import binascii
 import re
 import zlib
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from wavetrim.service.errors import BodyLengthWrong, ContentRefused, DigestMalformed
@@ -36,32 +37,43 @@ _PIECE_BYTES: Final = 2**20
 
 
 class Inflater:
-    """Inflates what it is fed.
+    """Inflates a body.
 
     Args:
         coding: "gzip" or "deflate".
+        receive: Receives its next compressed bytes; none at its end.
 
     Attributes:
         inflated_bytes: How many bytes it has given.
     """
 
-    def __init__(self, coding: str) -> None:
+    def __init__(self, coding: str, receive: Callable[[], Awaitable[bytes]]) -> None:
         self._coding = coding
+        self._receive = receive
         self._inflater = zlib.decompressobj(_ANY_WINDOW)
         self._waiting = memoryview(b"")
+        self._received_bytes = 0
         self.inflated_bytes = 0
 
-    def feed(self, content: bytes) -> None:
-        """Take the next compressed bytes, once all before are inflated."""
-        self._waiting = memoryview(content)
-
-    async def inflate(self) -> bytes:
-        """The next bytes of what it was fed, inflated; empty once all of it is.
+    async def receive(self) -> bytes:
+        """The next bytes, inflated; empty at the end.
 
         Raises:
-            BodyLengthWrong: Something else follows the compressed data.
+            BodyLengthWrong: The compressed data are cut off, or something else follows them.
             ContentRefused: They are not in the coding.
         """
+        while not (chunk := await self._inflate_waiting()):
+            content = await self._receive()
+            if not content:
+                break
+            self._received_bytes += len(content)
+            self._waiting = memoryview(content)
+        if not chunk and not self._inflater.eof:
+            limit = "longer: its compressed data are cut off"
+            raise BodyLengthWrong("body", f"{self._received_bytes} bytes", limit)
+        return chunk
+
+    async def _inflate_waiting(self) -> bytes:
         if len(self._waiting) > _FED_BYTES:
             return await run_to_end(self._inflate)
         return self._inflate()
@@ -84,16 +96,6 @@ class Inflater:
             limit = f"what its body is in ({error})"
             raise ContentRefused("Content-Encoding", self._coding, limit) from error
         return bytes(content)
-
-    def finish(self, received_bytes: int) -> None:
-        """Make sure that the compressed data are complete.
-
-        Raises:
-            BodyLengthWrong: They are cut off.
-        """
-        if not self._inflater.eof:
-            limit = "longer: its compressed data are cut off"
-            raise BodyLengthWrong("body", f"{received_bytes} bytes", limit)
 
     def _begin_member(self) -> None:
         """Begin with what follows the end of compressed data: in gzip, another member."""

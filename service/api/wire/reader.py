@@ -81,7 +81,7 @@ class BodyReader:
         self.received_bytes = 0
         self._receive_message = request.receive
         self._head = head
-        self._inflater = None if is_plain else Inflater(coding)
+        self._inflater = None if is_plain else Inflater(coding, self._receive)
         self._window_seconds, self._window_bytes = 0.0, 0
         self._rest = memoryview(b"")
         self._ended = False
@@ -89,7 +89,6 @@ class BodyReader:
         digests = headers.getlist("content-digest")
         self._expected = parse_digest(", ".join(digests)) if digests else None
         self._hash = hashlib.sha256() if self._expected is not None else None
-        # The digest is that of what was sent (RFC 9530, section 2).
         self._hashes = [self._hash] if self._hash is not None and is_plain else []
 
     @property
@@ -236,7 +235,7 @@ class BodyReader:
             assert self.length_bytes is not None
             buffer = bytearray(min(most, self.length_bytes - self.received_bytes))
             return bytes(buffer[: await self._pull(memoryview(buffer))]) if buffer else b""
-        return await (self._receive() if self._inflater is None else self._receive_inflated())
+        return await (self._receive if self._inflater is None else self._inflater.receive)()
 
     async def _pull(self, view: memoryview) -> int:
         """Has the server fill a view; returns less than its length only at the body's end."""
@@ -274,21 +273,11 @@ class BodyReader:
                     raise describe_stall(self.received_bytes, slow=True)
                 self._window_seconds, self._window_bytes = 0.0, 0
             if chunk:
+                # The digest is that of what was sent (RFC 9530, section 2).
+                if self._inflater is not None and self._hash is not None:
+                    self._hash.update(chunk)
                 return chunk
         return b""
-
-    async def _receive_inflated(self) -> bytes:
-        """The next bytes of a compressed body, inflated; empty at the end."""
-        assert self._inflater is not None
-        while not (chunk := await self._inflater.inflate()):
-            content = await self._receive()
-            if not content:
-                self._inflater.finish(self.received_bytes)
-                break
-            if self._hash is not None:
-                self._hash.update(content)
-            self._inflater.feed(content)
-        return chunk
 
     def _begin_hashing(self, piece: memoryview) -> Awaitable[None] | None:
         if len(piece) <= SMALL_BODY_BYTES:
