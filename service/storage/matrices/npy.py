@@ -106,7 +106,8 @@ class Layout:
     @property
     def data_bytes(self) -> int:
         """Bytes of all elements."""
-        return self.all_rows * self.columns * ITEM_BYTES[self.dtype]
+        count = 1 if self.stack is None else self.stack
+        return count * self.rows * self.columns * ITEM_BYTES[self.dtype]
 
     @property
     def file_bytes(self) -> int:
@@ -130,7 +131,8 @@ class Layout:
         Args:
             stored: Whether the header of a large matrix is padded with spaces to a whole page.
         """
-        return _format_header(self.shape, self.dtype, self.fortran_order, stored)
+        size = self.rows, self.columns, self.stack
+        return _format_header(size, self.dtype, self.fortran_order, stored)
 
     def __str__(self) -> str:
         return f"shape {self.shape} of {self.dtype}"
@@ -176,7 +178,10 @@ def parse_header(prefix: bytes) -> Layout | None:
 
 
 @lru_cache(maxsize=1024)
-def _format_header(shape: tuple[int, ...], dtype: str, fortran_order: bool, stored: bool) -> bytes:
+def _format_header(
+    size: tuple[int, int, int | None], dtype: str, fortran_order: bool, stored: bool
+) -> bytes:
+    shape = make_shape(*size)
     buffer = io.BytesIO()
     descr = np.lib.format.dtype_to_descr(find_dtype(dtype))
     described = {"descr": descr, "fortran_order": fortran_order, "shape": shape}

@@ -151,11 +151,12 @@ class Arena:
             ArenaFull: There is no memory, and none can be freed.
         """
 
+        def undo(slab: Slab | None) -> None:
+            if slab is not None:
+                self.end_lease(slab, lambda: None)
+
         async def make(needed_bytes: int) -> Slab | None:
-            return await finish(
-                self._grow(needed_bytes, leased=True),
-                undo=lambda slab: slab and self.end_lease(slab, lambda: None),
-            )
+            return await finish(self._grow(needed_bytes, leased=True), undo=undo)
 
         return await self._find("bytes", size_bytes, make)
 
@@ -221,10 +222,11 @@ class Arena:
     def _grow_ahead(self) -> None:
         """Begin to make a usual slab if little is free; not while memory is looked for."""
         is_growing = self._turn.locked() or (self._ahead is not None and not self._ahead.done())
-        left_bytes = self.slabs.left_bytes
-        if is_growing or self._seekers or left_bytes < HUGE_PAGE_BYTES:
+        is_enough = self._table.free_bytes >= self._usual_bytes // 2
+        if is_enough or is_growing or self._seekers:
             return
-        if self._table.free_bytes >= self._usual_bytes // 2:
+        left_bytes = self.slabs.left_bytes
+        if left_bytes < HUGE_PAGE_BYTES:
             return
         refused_at = self.slabs.refused_at
         if refused_at is None or time.monotonic() >= refused_at + RETRY_SECONDS:

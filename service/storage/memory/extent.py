@@ -11,10 +11,10 @@ import time
 from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from wavetrim.service.errors import ServiceError
 from wavetrim.service.storage.memory.slab import Slab
 
 PAGE_BYTES: Final = 4096
@@ -25,10 +25,6 @@ POISON: Final = 0xA5
 """Freed bytes are set to this in tests: a missing hold shows as wrong bytes."""
 
 _HOLDER: Final = "matrix"
-
-
-class ExtentFreed(ServiceError):
-    """A hold was asked of an extent that is freed: its memory may be in use by another."""
 
 
 class Extent:
@@ -63,18 +59,15 @@ class Extent:
 
         Args:
             holder: What needs it, such as "engine" or "socket out"; helps to find a leak.
-
-        Raises:
-            ExtentFreed: Its last holder has let go of it.
         """
         hold = Hold(self, holder)
         with self._lock:
-            if self._is_free:
-                raise ExtentFreed(f"extent of {len(self.view)} bytes: nobody holds it any more")
+            assert not self._is_free, "its memory may be in use by another"
             self._holds.append(hold)
         return hold
 
 
+@dataclass(slots=True, eq=False)
 class Hold:
     """One holder's claim on an extent.
 
@@ -83,11 +76,8 @@ class Hold:
         holder: What holds it.
     """
 
-    __slots__ = ("extent", "holder")
-
-    def __init__(self, extent: Extent, holder: str) -> None:
-        self.extent = extent
-        self.holder = holder
+    extent: Extent
+    holder: str
 
     def release(self) -> None:
         """Let go; a second call does nothing. Thread-safe."""
