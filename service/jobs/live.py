@@ -5,7 +5,6 @@ result written. The transaction in which a job ends changes the rows of those th
 (`table/store.py`), so these are read after each end.
 """
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Collection
@@ -25,7 +24,7 @@ from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
 from wavetrim.service.jobs.news import JobNews
 from wavetrim.service.jobs.operands import make_product
 from wavetrim.service.jobs.plans import INLINE_SECONDS
-from wavetrim.service.jobs.queue import Queue
+from wavetrim.service.jobs.queue import Queue, make_failure
 from wavetrim.service.jobs.run import LiveJob
 from wavetrim.service.jobs.table.store import JobStore, insist
 from wavetrim.service.storage.matrices.matrices import MatrixStore
@@ -44,7 +43,7 @@ WRITING_RUNS: Final = 16
 """Jobs at a time whose results are written while others are computed; chosen, to bound memory."""
 
 _NOTHING: Final = Operand(0, 0, 0, 0, "float32")
-_OVERDUE: Final = "deadline", "the job did not end before its deadline"
+_OVERDUE: Final = make_failure("deadline", "the job did not end before its deadline")
 _BROKEN: Final = "an unexpected error; the service's log has the details"
 
 
@@ -110,9 +109,7 @@ class LiveJobs:
         )  # fmt: skip
         self.queued[job.owner] += 1
         if (deadline := job.request["deadline"]) is not None:
-            seconds = max(0.0, read_time(deadline) - read_clock())
-            loop = asyncio.get_running_loop()
-            live.deadline = loop.call_later(seconds, self._end_overdue, live)
+            live.call_later(read_time(deadline) - read_clock(), self._end_overdue, live)
         if not job.awaited:
             self._enter_queue(live)
         self.update(live, job)
@@ -221,7 +218,7 @@ class LiveJobs:
         """The row of a job says that it is cancelled, or is to be."""
         if (live := self.find(job.id)) is None:
             return
-        live.stop()
+        live.cancel()
         if job.state is JobState.CANCELLED:
             self._end(live, job)
 
@@ -229,7 +226,7 @@ class LiveJobs:
         """End a job whose deadline has passed."""
         if self.engines.draining and not live.has_begun:
             return  # the next start ends it
-        live.stop(_OVERDUE)
+        self.engines.stop(live, _OVERDUE)
         self.begin(live, is_overdue=True)
 
     def _end(self, live: LiveJob, ended: Job) -> None:
@@ -245,8 +242,8 @@ class LiveJobs:
     def _remove(self, live: LiveJob) -> None:
         """A job has ended, or begins another life."""
         self.jobs.running.pop(live.job.id, None)
-        if live.deadline is not None:
-            live.deadline.cancel()
+        for timer in live.timers:
+            timer.cancel()
         if self._live.pop(live.job.id, None) is not None and not live.has_begun:
             self.queued[live.job.owner] -= 1
 

@@ -2,27 +2,35 @@
 
 import asyncio
 import logging
-import math
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import ClientDisconnect
 
-from wavetrim.scheduler.engine.messages import RunRequest
+from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.errors import JobFailed, QueueFull
 from wavetrim.service.jobs.job import MOST_TRIES
 from wavetrim.service.jobs.lanes.engine_queue import EngineQueue
-from wavetrim.service.jobs.queue import Attempt
+from wavetrim.service.jobs.queue import CANCELLED, Attempt, make_failure
 from wavetrim.service.storage.memory.extent import Extent
 
 if TYPE_CHECKING:
     from wavetrim.service.telemetry.traces import Traces
 
 logger = logging.getLogger(__name__)
+
+_SLOW_SECONDS: Final = 0.05
+"""Age of a product from which it is watched whether its caller has left; chosen."""
+
+_LEFT: Final[Message] = {"type": "cancelled"}
+"""The end of a product whose caller has left."""
+
+_LATE: Final = make_failure("deadline", "the product was not computed within its timeout")
 
 
 class Products:
@@ -33,6 +41,7 @@ class Products:
 
     def __init__(self, engines: EngineQueue, traces: "Traces | None" = None) -> None:
         self._engines, self._metrics, self._traces = engines, engines.metrics, traces
+        self._attempts: set[Attempt] = set()  # they wait for an engine, or one has them
 
     def check_admission(self, caller: str) -> None:
         """Make sure that one more product may come, before any of its bytes are received.
@@ -80,25 +89,47 @@ class Products:
         count_later = asyncio.get_running_loop().call_soon
         message: Mapping[str, Any] | None = self._engines.inline.compute(request, extents)
         if message is None:
-            attempt = _CalledProduct(
+            attempt = Attempt(
                 replace(request, timed=self._traces is not None),
                 caller=caller, since=read_clock(), priority=priority,
                 predicted_seconds=self._engines.plans.predict(request),
-                until=math.inf if until is None else until,
-                engines=self._engines, await_leaving=await_leaving,
             )  # fmt: skip
-            try:
+            with self._watching(attempt, await_leaving, until):
                 message = await self._compute_by_engine(attempt, extents)
-            finally:
-                if attempt.leaving is not None:
-                    attempt.leaving.cancel()
         else:
             count_later(self._metrics.record_lane, 0.0, request.size)
         count_later(self._record, message, time.time())
         return message
 
+    @contextmanager
+    def _watching(
+        self,
+        attempt: Attempt,
+        await_leaving: Callable[[], Awaitable[None]],
+        until: float | None,
+    ) -> Iterator[None]:
+        """While the block runs, stop a product that is late, or slow and its caller leaves."""
+        loop = asyncio.get_running_loop()
+
+        def watch() -> None:
+            stack.callback(loop.create_task(stop_when_left()).cancel)
+
+        async def stop_when_left() -> None:
+            await await_leaving()
+            self._engines.stop(attempt, _LEFT)
+
+        with ExitStack() as stack:
+            self._attempts.add(attempt)
+            stack.callback(self._attempts.discard, attempt)
+            stack.callback(loop.call_later(_SLOW_SECONDS, watch).cancel)
+            if until is not None:
+                left_seconds = until - time.perf_counter()
+                late = loop.call_later(left_seconds, self._engines.stop, attempt, _LATE)
+                stack.callback(late.cancel)
+            yield
+
     async def _compute_by_engine(
-        self, attempt: "_CalledProduct", extents: Sequence[Extent]
+        self, attempt: Attempt, extents: Sequence[Extent]
     ) -> Mapping[str, Any]:
         for number in range(1, MOST_TRIES + 1):
             job, cpu_only = secrets.token_hex(16), number == MOST_TRIES
@@ -106,24 +137,17 @@ class Products:
             message = await self._engines.run(attempt)
             if message["type"] == "succeeded":
                 return {**message, "queue_seconds": attempt.waited_seconds}
+            if message is _LEFT:
+                self._metrics.jobs_finished.labels("cancelled").inc()
+                raise ClientDisconnect
             if message["type"] == "cancelled":
-                message = self._describe_stop(attempt)
+                raise self._engines.refuse()
             if not message["retryable"]:
                 break
             kind, reason = message["kind"], message["message"]
             logger.warning("a product, try %d: %s: %s", number, kind, reason)
         self._metrics.jobs_finished.labels("failed").inc()
         raise JobFailed(message["kind"], message["message"])
-
-    def _describe_stop(self, attempt: Attempt) -> Mapping[str, Any]:
-        """The failure of a product that was stopped; raises as `compute`, for other reasons."""
-        if attempt.stopped == "left":
-            self._metrics.jobs_finished.labels("cancelled").inc()
-            raise ClientDisconnect
-        if attempt.stopped == "deadline":
-            reason = "the product was not computed within its timeout"
-            return {"type": "failed", "kind": "deadline", "message": reason, "retryable": False}
-        raise self._engines.refuse()
 
     def _record(self, message: Mapping[str, Any], ended_at: float) -> None:
         self._metrics.record_success(message["timings"], message["plan"])
@@ -133,30 +157,7 @@ class Products:
     def stop_waiting(self) -> None:
         """Give up those that wait, as the service stops; those that an engine has go on."""
         for attempt in self._list_waiting():
-            self._engines.stop(attempt, "drain")
+            self._engines.stop(attempt, CANCELLED)
 
     def _list_waiting(self) -> list[Attempt]:
-        tries = self._engines.tries
-        return [one for one in tries if isinstance(one, _CalledProduct) and one.queue is not None]
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class _CalledProduct(Attempt):
-    """A product whose caller waits for it: it is stopped if the caller leaves.
-
-    Attributes:
-        engines: Where it waits.
-        await_leaving: Returns when the caller has left.
-        leaving: Does so, for a product that is slow.
-    """
-
-    engines: EngineQueue
-    await_leaving: Callable[[], Awaitable[None]]
-    leaving: asyncio.Future[None] | None = None
-
-    def on_slow(self) -> None:
-        """Watch from now on whether the caller has left."""
-        if self.leaving is None:
-            self.leaving = asyncio.ensure_future(self.await_leaving())
-        if self.leaving.done():
-            self.engines.stop(self, "left")
+        return [one for one in self._attempts if one.queue is not None]

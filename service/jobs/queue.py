@@ -22,7 +22,6 @@ until it has waited some times as long as it takes.
 
 import asyncio
 import heapq
-import math
 import time
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -50,6 +49,9 @@ PRIORITY_DOUBLES: Final = 100
 LEAST_SECONDS: Final = 1e-5
 """Least time that a product is predicted to take here, so that the ratio is finite; chosen."""
 
+CANCELLED: Final[Message] = {"type": "cancelled"}
+"""The final message of a product that nobody wants any more."""
+
 _age = attrgetter("since")
 
 
@@ -67,7 +69,6 @@ class Attempt:
         since: When its caller began to wait, UTC seconds.
         predicted_seconds: How long it should take.
         priority: The higher one goes first within its caller.
-        until: When it is stopped as "deadline", by `time.perf_counter`.
         is_being_estimated: Whether a thread is finding how long the engines would take.
         is_ready: Whether it can be sent.
         extents: The memory that it lies in.
@@ -75,7 +76,7 @@ class Attempt:
         entered_at: When it began to wait, by `time.perf_counter`.
         waited_seconds: How long it has waited until it was sent, and for its devices if they were
             busy.
-        stopped: Why it was stopped; None if it was not. A "timeout" stops one try only.
+        stopped: The final message that it was stopped with; None if it was not.
         holds: Keep its memory while an engine has the product.
         engine: The engine that has or had it; None before it was sent.
         run_id: The id that the engine knows it by.
@@ -85,6 +86,7 @@ class Attempt:
         is_alone: Whether the engine had nothing else to do when it was sent.
         losses: How many nodes were lost while they had it.
         sent_at: When it was sent to an engine, UTC seconds; None before.
+        timer: Stops it when it has been at an engine for too long.
         begun_at: When devices began with it; None before, and if that is not told.
         ended_at: When it ended.
         final: Becomes the engine's final message; "cancelled" if it was given up before.
@@ -96,14 +98,13 @@ class Attempt:
     since: float = 0.0
     predicted_seconds: float = 0.0
     priority: int = 0
-    until: float = math.inf
     is_being_estimated: bool = False
     is_ready: bool = False
     extents: Sequence[Extent] = ()
     queue: "Queue | None" = None
     entered_at: float = field(default_factory=time.perf_counter)
     waited_seconds: float = 0.0
-    stopped: str | None = None
+    stopped: Message | None = None
     holds: Sequence[Hold] = ()
     engine: AnyEngine | None = None
     run_id: str = ""
@@ -113,6 +114,7 @@ class Attempt:
     is_alone: bool = False
     losses: int = 0
     sent_at: float | None = None
+    timer: asyncio.TimerHandle | None = None
     begun_at: float | None = None
     ended_at: float | None = None
     final: asyncio.Future[Message] = field(
@@ -127,9 +129,6 @@ class Attempt:
 
     def on_message(self, message: Message) -> None:
         """The engine says something before the final message."""
-
-    def on_slow(self) -> None:
-        """Called now and then while it waits and runs, unless it is quick."""
 
     @property
     def kind(self) -> Kind:
@@ -151,7 +150,7 @@ class Attempt:
             extents: The memory that they lie in. It is held for the engine until that has answered
                 or is gone, even if nobody waits for the product any more.
         """
-        if self.stopped == "timeout":
+        if self.stopped is not None and self.stopped.get("retryable"):
             self.stopped = None
         self.engine, self.losses = None, 0
         self.sent_at = self.begun_at = self.ended_at = None
@@ -172,6 +171,11 @@ class Attempt:
         """Give it its final message, unless who waited for that was cancelled."""
         if not self.final.done():
             self.final.set_result(message)
+
+
+def make_failure(kind: str, message: str, *, retryable: bool = False) -> Message:
+    """The final message of a product that has failed, as an engine's."""
+    return {"type": "failed", "kind": kind, "message": message, "retryable": retryable}
 
 
 def find_ratio(waits: Attempt, now: float) -> float:

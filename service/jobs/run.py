@@ -11,9 +11,7 @@ product: every change alters a file's times, so one with the same signature has 
 
 import asyncio
 import logging
-import math
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -21,13 +19,12 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.scheduler.engine.messages import Message, Operand
-from wavetrim.service.clock import read_clock
 from wavetrim.service.errors import ServiceError
 from wavetrim.service.jobs.errors import JobStateConflict
 from wavetrim.service.jobs.estimate import Told
 from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
 from wavetrim.service.jobs.operands import find_stack, make_product
-from wavetrim.service.jobs.queue import Attempt
+from wavetrim.service.jobs.queue import CANCELLED, Attempt, make_failure
 from wavetrim.service.storage.database.shared_commits import Together
 from wavetrim.service.storage.errors import MatrixNotFound, StorageFailed, StorageFull
 from wavetrim.service.storage.matrices.draft import Draft, begin_draft
@@ -63,11 +60,8 @@ class LiveJob(Attempt):
         files: Those that the engine reads from their files.
         draft: The result, which is not published yet.
         is_computed: Whether its product is computed: its result is being written.
-        failure: Kind and message that it is to fail with once it is stopped; None if it was
-            cancelled.
-        is_noted: Whether it is written that its try has begun.
         told: What was first told of its end, from which is learned; None if no engine was ready.
-        deadline: Ends it at its deadline.
+        timers: End it at its deadline, after its timeout, and write that it has begun.
     """
 
     _: KW_ONLY
@@ -79,22 +73,24 @@ class LiveJob(Attempt):
     files: list[Matrix] = field(default_factory=list)
     draft: Draft = field(init=False)
     is_computed: bool = False
-    failure: tuple[str, str] | None = None
-    is_noted: bool = False
     told: Told | None = None
-    deadline: asyncio.TimerHandle | None = None
+    timers: list[asyncio.TimerHandle] = field(default_factory=list)
 
     @property
     def has_begun(self) -> bool:
         """Whether an engine has it, or had it. Until then the job is queued."""
         return self.job.state is JobState.RUNNING
 
-    def stop(self, failure: tuple[str, str] | None = None) -> None:
-        """End as soon as the engine lets go of it: as cancelled, or with a kind and a message."""
-        self.failure = self.failure or failure
-        if failure is None and self.has_begun:
+    def cancel(self) -> None:
+        """End as soon as the engine lets go of it."""
+        if self.has_begun:
             self.all.update(self, replace(self.job, cancel_requested=True))
-        self.all.engines.stop(self, "ended")
+        self.all.engines.stop(self, CANCELLED)
+
+    def call_later(self, seconds: float, function: Callable[..., object], *args: object) -> None:
+        """Call something after some time, unless the job has ended by then."""
+        loop = asyncio.get_running_loop()
+        self.timers.append(loop.call_later(seconds, function, *args))
 
     async def run_tries(self) -> Job | None:
         """Run the job, once it was taken from the queue.
@@ -107,8 +103,8 @@ class LiveJob(Attempt):
         """
         attempts = self.job.attempts
         try:
-            if self.failure is not None:
-                return await self._end_stopped()
+            if self.stopped is not None:
+                return await self._end_stopped(self.stopped)
             if not await self._note_try():
                 return None
             async with AsyncExitStack() as memory:
@@ -175,8 +171,8 @@ class LiveJob(Attempt):
                 self.all.advance()
             if self.is_computed:
                 return await self._succeed(message)
-            if message["type"] == "cancelled":
-                return await self._end_stopped()
+            if not message.get("retryable") and message is self.stopped:
+                return await self._end_stopped(message)
             if self.job.attempts < tries:
                 self.on_begin()  # it could not be planned, which is a try, too
             kind, reason = message["kind"], message["message"]
@@ -186,13 +182,10 @@ class LiveJob(Attempt):
             if not await self._note_try():
                 return None
 
-    async def _end_stopped(self) -> Job | None:
+    async def _end_stopped(self, message: Message) -> Job | None:
         """End a job that was cancelled, or has taken too long."""
-        if self.stopped == "deadline":
-            limit = f"{self.job.request['timeout_seconds']:g} s (timeout_seconds)"
-            return await self._fail("timeout", f"the job ran for longer than {limit}")
-        if self.failure is not None:
-            return await self._fail(*self.failure)
+        if message["type"] == "failed":
+            return await self._fail(message["kind"], message["message"])
         # One that was queued has ended when it was cancelled.
         return await run_to_end(self.all.jobs.end, self.job.cancel()) if self.has_begun else None
 
@@ -204,15 +197,14 @@ class LiveJob(Attempt):
         """
         verify = self.all.matrices.checks.verify
         signed = [(one, await run_to_end(verify, one)) for one in self.files]
-        if self.stopped is not None:
-            return {"type": "cancelled"}
+        if self.stopped is not None and not self.stopped.get("retryable"):
+            return self.stopped
         if self.is_inline and number == 1:
             computed = self.all.engines.inline.compute(self.request, self.extents)
             if computed is not None:
                 self.on_begin()
                 return computed
         self.draft.begin_anew()
-        self.is_noted = False
         self.make_ready(replace(self.request, cpu_only=number >= MOST_TRIES), self.extents)
         message = await self.all.engines.run(self)
         sign = self.all.matrices.checks.sign
@@ -221,8 +213,7 @@ class LiveJob(Attempt):
                 if await run_to_end(sign, matrix) != signature:
                     name = f"the file of matrix {matrix.id}"
                     reason = f"{name} was changed while the product was computed"
-                    failed = {"type": "failed", "kind": "storage", "message": reason}
-                    return {**failed, "retryable": True}
+                    return make_failure("storage", reason, retryable=True)
         return message
 
     def on_wanted(self) -> None:
@@ -231,10 +222,13 @@ class LiveJob(Attempt):
 
     def on_begin(self) -> None:
         """An engine has the job."""
-        self.all.update(self, self.job.begin_try())
         seconds = self.job.request["timeout_seconds"]
-        if seconds is not None and self.until == math.inf:
-            self.until = time.perf_counter() + seconds
+        if seconds is not None and not self.has_begun:
+            reason = f"the job ran for longer than {seconds:g} s (timeout_seconds)"
+            late = make_failure("timeout", reason)
+            self.call_later(seconds, self.all.engines.stop, self, late)
+        self.all.update(self, self.job.begin_try())
+        self.call_later(_SLOW_SECONDS, self._note_begin)
 
     def on_message(self, message: Message) -> None:
         """Remember plan and progress, and have final rows written."""
@@ -249,15 +243,13 @@ class LiveJob(Attempt):
             case "again":
                 self.draft.begin_anew()
 
-    def on_slow(self) -> None:
+    def _note_begin(self) -> None:
         """Have it written that a try has begun, once it has run for a while.
 
         Sooner, that would take a core from a product that may end before it.
         """
-        if self.sent_at is None or self.is_noted or read_clock() - self.sent_at < _SLOW_SECONDS:
-            return
-        self.is_noted = True
-        self.all.jobs.note_try(self.job)
+        if not (self.final.done() or self.is_computed):
+            self.all.jobs.note_try(self.job)
 
     async def _succeed(self, message: Mapping[str, Any]) -> Job | None:
         """Publish the product and end the job, both or neither."""

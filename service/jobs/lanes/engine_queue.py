@@ -12,23 +12,21 @@ there; the GPUs of this machine have lanes as before. A product that waits for a
 place there: later ones may go to other engines, but not overtake it at that one. If a node is lost,
 another engine computes its products anew.
 
-A try is stopped when its caller leaves or cancels it, or when it takes too long. One timer looks at
-all tries, since a timer for each would cost a small one 10 µs; quick ones end before it looks.
+A product is stopped with the message that it is to end with: when its caller leaves or cancels it,
+or when it takes too long.
 """
 
 import asyncio
 import logging
 import math
-import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from wavetrim.scheduler.engine.messages import Message, RunRequest
 from wavetrim.scheduler.planning.device_sets import Choice
-from wavetrim.service.clock import read_clock
 from wavetrim.service.jobs.lanes.cluster_lanes import NODE_RUNS
 from wavetrim.service.jobs.lanes.running import RunningProducts
-from wavetrim.service.jobs.queue import AnyEngine, Attempt
+from wavetrim.service.jobs.queue import CANCELLED, AnyEngine, Attempt, make_failure
 from wavetrim.service.threads import run_to_end
 
 logger = logging.getLogger(__name__)
@@ -50,15 +48,14 @@ wait for an answer and a message; chosen."""
 STOP_GRACE_SECONDS: Final = 5.0
 """How long an engine may take to stop a product before it is killed; chosen."""
 
-TRIES_SECONDS: Final = 0.05
-"""Time between two looks at tries, and the age from which they are looked at; chosen."""
+_IDLE_SECONDS: Final = 0.05
+"""Time between two looks whether an engine still has a product; chosen."""
 
 
 class EngineQueue(RunningProducts):
     """Lets products wait for the engines and hands them over in order, in one event loop."""
 
     _look: asyncio.TimerHandle | None = None
-    _timer: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> int:
@@ -83,49 +80,44 @@ class EngineQueue(RunningProducts):
         """Let a product that is ready wait for an engine, and return its final message.
 
         Returns:
-            The engine's message; "cancelled" for one that was stopped (`Attempt.stopped` says why),
-            but "failed" for one that has timed out.
+            The engine's message, or that with which the product was stopped.
         """
         self.queue.add(attempt)
-        self.tries.add(attempt)
         self.advance()
-        self.watch_tries()
         try:
             message = await attempt.final
         except asyncio.CancelledError:
-            self.stop(attempt, "cancelled")
+            self.stop(attempt, CANCELLED)
             if attempt.engine is not None:
                 attempt.engine.cancel(attempt.run_id)
             raise
-        finally:
-            self.tries.discard(attempt)
-        if message["type"] == "succeeded" or attempt.stopped is None:
-            return message
-        if attempt.stopped != "timeout":
-            return {"type": "cancelled"}
-        limit = f"{self.settings.job_timeout_seconds:g} s (job_timeout_seconds)"
-        reason = f"the product took longer than {limit}"
-        # A GPU may hang where the CPU does not; the CPU is only slow.
-        may_repeat = bool(self.here.devices)
-        return {"type": "failed", "kind": "timeout", "message": reason, "retryable": may_repeat}
+        return message if message["type"] == "succeeded" else attempt.stopped or message
 
     async def wait_idle(self) -> None:
         """Wait until no engine has a product."""
         while running := self.list_running():
             # Of a product whose caller is gone only the engine knows when it ends.
             awaited = {attempt.final for attempt in running if not attempt.final.done()}
-            await (asyncio.wait(awaited) if awaited else asyncio.sleep(TRIES_SECONDS))
+            await (asyncio.wait(awaited) if awaited else asyncio.sleep(_IDLE_SECONDS))
 
-    def stop(self, attempt: Attempt, reason: str) -> None:
-        """Stop a product, which has its final message soon; the first reason counts.
+    def stop(self, attempt: Attempt, message: Message) -> None:
+        """Stop a product, which has its final message soon; the first one counts.
 
         But one that has timed out may be tried again, unless it is stopped otherwise.
         """
-        if attempt.stopped in (None, "timeout"):
-            attempt.stopped = reason
+        if attempt.stopped is None or attempt.stopped.get("retryable"):
+            attempt.stopped = message
         self.give_up(attempt)
         if attempt.engine is not None and not attempt.final.done():
             self.start(self._end_run(attempt, attempt.engine, attempt.final), "stop")
+
+    def time_out(self, attempt: Attempt) -> None:
+        """Stop a product that an engine has had for too long."""
+        limit = f"{self.settings.job_timeout_seconds:g} s (job_timeout_seconds)"
+        reason = f"the product took longer than {limit}"
+        # A GPU may hang where the CPU does not; the CPU is only slow.
+        may_repeat = bool(self.here.devices)
+        self.stop(attempt, make_failure("timeout", reason, retryable=may_repeat))
 
     async def _end_run(
         self, attempt: Attempt, engine: AnyEngine, final: asyncio.Future[Message]
@@ -143,28 +135,6 @@ class EngineQueue(RunningProducts):
             await asyncio.wait({final}, timeout=STOP_GRACE_SECONDS)
             if not final.done() and self.cluster is not None:
                 await self.cluster.restart(reason)
-
-    def watch_tries(self) -> None:
-        """Look at the tries soon, and again while there are any."""
-        if self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(TRIES_SECONDS, self._look_at_tries)
-
-    def _look_at_tries(self) -> None:
-        """Look at the tries that are slow."""
-        self._timer, now, clock = None, time.perf_counter(), read_clock()
-        most_seconds = self.settings.job_timeout_seconds
-        for attempt in tuple(self.tries):
-            if now - attempt.entered_at < TRIES_SECONDS or attempt.stopped is not None:
-                continue
-            if now >= attempt.until:
-                self.stop(attempt, "deadline")
-            elif attempt.sent_at is not None and clock - attempt.sent_at >= most_seconds:
-                self.stop(attempt, "timeout")
-            else:
-                attempt.on_slow()
-        if self.tries:
-            self.watch_tries()
 
     def advance(self) -> None:
         """Send the products that may begin; called whenever an engine or an attempt has changed."""
@@ -267,11 +237,9 @@ class EngineQueue(RunningProducts):
             try:
                 await run_to_end(find, attempt.request)
             except Exception as error:  # it would wait for ever
-                job = attempt.request.job
-                logger.exception("product %s cannot be planned", job)
+                logger.exception("product %s cannot be planned", attempt.request.job)
                 reason = f"it cannot be planned: {type(error).__name__}: {error}"
-                failed = {"type": "failed", "job": job, "kind": "engine", "message": reason}
-                self.give_up(attempt, {**failed, "retryable": True})
+                self.give_up(attempt, make_failure("engine", reason, retryable=True))
             finally:
                 attempt.is_being_estimated = False
             self.advance()

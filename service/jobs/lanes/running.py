@@ -24,7 +24,7 @@ from wavetrim.service.jobs.estimate import Past
 from wavetrim.service.jobs.lanes.cluster_lanes import ClusterLanes
 from wavetrim.service.jobs.lanes.host_lanes import HostLanes
 from wavetrim.service.jobs.plans import InlineProducts, Plans
-from wavetrim.service.jobs.queue import AnyEngine, Attempt, Queue
+from wavetrim.service.jobs.queue import CANCELLED, AnyEngine, Attempt, Queue
 from wavetrim.service.settings import Settings
 from wavetrim.service.telemetry.metrics import Metrics
 
@@ -129,7 +129,6 @@ class RunningProducts:
         loads: What each engine has to do, by its id.
         past: What those that have ended taught.
         queue: The products that wait.
-        tries: The products that are being tried: they wait for an engine, or one has them.
         tasks: What is done besides: jobs, and looking for engines.
         draining: Whether the service takes no new work.
     """
@@ -151,7 +150,6 @@ class RunningProducts:
         self.tasks: set[asyncio.Task[None]] = set()
         self.past = Past()
         self.queue = Queue()
-        self.tries: set[Attempt] = set()
         self.draining = False
 
     @property
@@ -192,11 +190,15 @@ class RunningProducts:
         """Send the products that may begin; called whenever an engine or an attempt has changed."""
         raise NotImplementedError
 
+    def time_out(self, attempt: Attempt) -> None:
+        """Stop a product that an engine has had for too long."""
+        raise NotImplementedError
+
     def give_up(self, attempt: Attempt, message: Message | None = None) -> None:
         """Give up a product if it still waits; one that was sent to an engine goes on."""
         if attempt.queue is not None:
             attempt.queue.remove(attempt)
-            attempt.end(message or {"type": "cancelled", "job": attempt.request.job})
+            attempt.end(message or CANCELLED)
             self.advance()
 
     def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
@@ -215,6 +217,8 @@ class RunningProducts:
         attempt.holds = [extent.hold("engine") for extent in attempt.extents]
         attempt.waited_seconds = time.perf_counter() - attempt.entered_at
         attempt.on_begin()
+        most_seconds, loop = self.settings.job_timeout_seconds, asyncio.get_running_loop()
+        attempt.timer = loop.call_later(most_seconds, self.time_out, attempt)
         self._start(attempt, engine, seconds, lane)
 
     def _start(
@@ -279,6 +283,8 @@ class RunningProducts:
 
     def _end(self, attempt: Attempt, message: Message) -> None:
         """A product has ended: learn from it how long the next ones of its kind take."""
+        if attempt.timer is not None:
+            attempt.timer.cancel()
         for hold in attempt.holds:
             hold.release()
         attempt.ended_at = read_clock()
