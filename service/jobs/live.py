@@ -5,15 +5,12 @@ result written. The transaction in which a job ends changes the rows of those th
 (`table/store.py`), so these are read after each end.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
-
-from sqlalchemy.exc import SQLAlchemyError
 
 from wavetrim.scheduler.engine.messages import Operand, RunRequest
 from wavetrim.scheduler.errors import FieldError
@@ -33,8 +30,6 @@ from wavetrim.service.telemetry.logs import trace_parent
 if TYPE_CHECKING:
     from wavetrim.service.telemetry.traces import Traces
 
-logger = logging.getLogger(__name__)
-
 INLINE_RUNS: Final = 64
 """Jobs at a time that the service computes itself. Chosen: what is written together shares a
 commit."""
@@ -44,7 +39,6 @@ WRITING_RUNS: Final = 16
 
 _NOTHING: Final = Operand(0, 0, 0, 0, "float32")
 _OVERDUE: Final = make_failure("deadline", "the job did not end before its deadline")
-_BROKEN: Final = "an unexpected error; the service's log has the details"
 
 
 class LiveJobs:
@@ -189,18 +183,8 @@ class LiveJobs:
 
     async def _run_to_end(self, live: LiveJob) -> None:
         trace_parent.set(live.job.trace)  # of this task only
-        ended: Job | None = None
         try:
             ended = await live.run_tries()
-        except Exception as error:
-            logger.exception("job %s broke off", live.job.id)
-            if not live.has_begun:
-                self.update(live, live.job.begin_try())
-            # After a database error it is tried again; any other is a fault of the service.
-            if isinstance(error, SQLAlchemyError):
-                ended = await insist(self.jobs.queue_again, live.job, live.job.attempts)
-            else:
-                ended = await insist(self.jobs.end, live.job.fail("internal", _BROKEN))
         finally:
             self.running.discard(live)
         if ended is None and self.find(live.job.id) is live:

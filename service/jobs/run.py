@@ -25,6 +25,7 @@ from wavetrim.service.jobs.estimate import Told
 from wavetrim.service.jobs.job import MOST_TRIES, Job, JobState
 from wavetrim.service.jobs.operands import find_stack, make_product
 from wavetrim.service.jobs.queue import CANCELLED, Attempt, make_failure
+from wavetrim.service.jobs.table.store import insist
 from wavetrim.service.storage.database.shared_commits import Together
 from wavetrim.service.storage.errors import MatrixNotFound, StorageFailed, StorageFull
 from wavetrim.service.storage.matrices.draft import Draft, begin_draft
@@ -39,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 _SLOW_SECONDS: Final = 0.2
 """Time that a try has taken when its row says that it has begun; chosen."""
+
+_BROKEN: Final = "an unexpected error; the service's log has the details"
 
 _STEP_BYTES: Final = 8 * 2**20
 """Final bytes of a result on disk after which the engine sends a message about them."""
@@ -96,7 +99,7 @@ class LiveJob(Attempt):
         """Run the job, once it was taken from the queue.
 
         Returns:
-            The finished job; None when it was cancelled before it began.
+            The job as it has ended, or is queued again; None if its row says how it has ended.
 
         Raises:
             asyncio.CancelledError: The caller was cancelled; the job is in the queue again.
@@ -110,18 +113,28 @@ class LiveJob(Attempt):
             async with AsyncExitStack() as memory:
                 await self._enter_memory(memory)
                 return await self._try_until_settled()
-        except JobStateConflict:
-            return None
-        except (ServiceError, OSError) as error:
-            if self.job.attempts == attempts:
-                self.on_begin()  # this is a try, too
-            return await self._fail("storage", str(error))
         except asyncio.CancelledError:
             with suppress(SQLAlchemyError):  # the next start runs it again in any case
                 await run_to_end(self.all.jobs.queue_again, self.job, attempts)
             raise
+        except JobStateConflict:
+            return None
+        except Exception as error:
+            return await self._break_off(error)
         finally:
             self.all.engines.give_up(self)
+
+    async def _break_off(self, error: Exception) -> Job | None:
+        """End the job, as something is wrong outside of its product, or queue it again."""
+        if not self.has_begun:
+            self.on_begin()  # this is a try, too
+        if isinstance(error, ServiceError | OSError):
+            return await self._fail("storage", str(error))
+        logger.error("job %s broke off", self.job.id, exc_info=error)
+        # After a database error it is tried again; any other is a fault of the service.
+        if isinstance(error, SQLAlchemyError):
+            return await insist(self.all.jobs.queue_again, self.job, self.job.attempts)
+        return await self._fail("internal", _BROKEN)
 
     async def _note_try(self) -> bool:
         """Write the next try before it begins, if it counts; False if the job has ended."""
@@ -266,4 +279,4 @@ class LiveJob(Attempt):
 
     async def _fail(self, kind: str, message: str) -> Job | None:
         logger.error("job %s failed: %s: %s", self.job.id, kind, message)
-        return await run_to_end(self.all.jobs.end, self.job.fail(kind, message))
+        return await insist(self.all.jobs.end, self.job.fail(kind, message))

@@ -198,6 +198,7 @@ class RunningProducts:
         """Give up a product if it still waits; one that was sent to an engine goes on."""
         if attempt.queue is not None:
             attempt.queue.remove(attempt)
+            self._let_go(attempt)  # of one whose node is lost
             attempt.end(message or CANCELLED)
             self.advance()
 
@@ -210,21 +211,19 @@ class RunningProducts:
     def send(
         self, attempt: Attempt, engine: AnyEngine, seconds: float, lane: DeviceSet | None = None
     ) -> None:
-        """Send a product to an engine, or to some devices of this machine."""
+        """Send a product to an engine, or to some devices of this machine.
+
+        The final message may come before this returns.
+        """
         attempt.sent_at = read_clock()
         if attempt.queue is not None:
             attempt.queue.begin(attempt)
-        attempt.holds = [extent.hold("engine") for extent in attempt.extents]
-        attempt.waited_seconds = time.perf_counter() - attempt.entered_at
-        attempt.on_begin()
-        most_seconds, loop = self.settings.job_timeout_seconds, asyncio.get_running_loop()
-        attempt.timer = loop.call_later(most_seconds, self.time_out, attempt)
-        self._start(attempt, engine, seconds, lane)
-
-    def _start(
-        self, attempt: Attempt, engine: AnyEngine, seconds: float, lane: DeviceSet | None = None
-    ) -> None:
-        """Have an engine begin; the final message may come before this returns."""
+        if not attempt.losses:  # else the same try goes on elsewhere
+            attempt.holds = [extent.hold("engine") for extent in attempt.extents]
+            attempt.waited_seconds = time.perf_counter() - attempt.entered_at
+            attempt.on_begin()
+            most_seconds, loop = self.settings.job_timeout_seconds, asyncio.get_running_loop()
+            attempt.timer = loop.call_later(most_seconds, self.time_out, attempt)
         message, run_id = attempt.request.as_message(), attempt.request.job
         if engine is not self.here:
             # A job may be tried again while a node still ends its last try.
@@ -258,35 +257,34 @@ class RunningProducts:
 
     def _take_from_node(self, attempt: Attempt, node: ClusterNode, message: dict[str, Any]) -> None:
         """A node has ended a product, or is lost."""
-        if message["type"] == "failed" and message["kind"] in _NODE_FAILURES:
-            if attempt.stopped is None:
-                self._move(attempt, message)
-                return
-            message["type"] = "cancelled"  # its engine was ended to stop it
+        is_lost = message["type"] == "failed" and message["kind"] in _NODE_FAILURES
+        if is_lost and attempt.stopped is None and attempt.losses < MOST_LOSSES:
+            self._move(attempt, message)
+            return
         if message["type"] == "succeeded":
             message["plan"] = self._cluster.learn(attempt, node, message)
         self._end(attempt, message)
 
     def _move(self, attempt: Attempt, failure: Message) -> None:
-        """Have another engine compute a product whose node is lost, from the first row on."""
+        """Let a product wait again whose node is lost: it is computed from the first row on."""
         attempt.losses += 1
-        chosen = self._cluster.choose(attempt, {}) if attempt.losses <= MOST_LOSSES else None
-        if chosen is None:
-            self._end(attempt, failure)
-            return
-        seconds, engine = chosen
-        job = attempt.request.job
-        logger.warning("product %s goes elsewhere: %s", job, failure["message"])
+        logger.warning("product %s goes elsewhere: %s", attempt.request.job, failure["message"])
         if attempt.request.row_step:
-            attempt.on_message({"type": "again", "job": job})
-        self._start(attempt, engine, seconds)
+            attempt.on_message({"type": "again", "job": attempt.request.job})
+        attempt.engine = None
+        self.queue.add(attempt)
+        self.advance()
 
-    def _end(self, attempt: Attempt, message: Message) -> None:
-        """A product has ended: learn from it how long the next ones of its kind take."""
+    def _let_go(self, attempt: Attempt) -> None:
+        """No engine has a product any more, nor writes to its memory."""
         if attempt.timer is not None:
             attempt.timer.cancel()
         for hold in attempt.holds:
             hold.release()
+
+    def _end(self, attempt: Attempt, message: Message) -> None:
+        """A product has ended: learn from it how long the next ones of its kind take."""
+        self._let_go(attempt)
         attempt.ended_at = read_clock()
         began_at = attempt.begun_at or attempt.sent_at
         if message["type"] == "succeeded" and began_at is not None:
