@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from wavetrim.service.telemetry.traces import Traces
 
 INLINE_RUNS: Final = 64
-"""Jobs at a time that the service computes itself. Chosen: what is written together shares a
-commit."""
+"""Jobs at a time that the service computes itself, and whose results it writes. Chosen: what is
+written together shares a commit."""
 
 WRITING_RUNS: Final = 16
 """Jobs at a time whose results are written while others are computed; chosen, to bound memory."""
@@ -163,7 +163,7 @@ class LiveJobs:
     def advance(self) -> None:
         """Begin the jobs that are next in the queues."""
         while self.inline_queue and not self.engines.draining:
-            if sum(one.is_inline and not one.is_computed for one in self.running) >= INLINE_RUNS:
+            if sum(one.is_inline for one in self.running) >= INLINE_RUNS:
                 break
             (attempt,) = self.inline_queue.list_first(1)
             self.inline_queue.begin(attempt)

@@ -228,11 +228,10 @@ class Queue:
         return self._count
 
     def list_all(self) -> list[Attempt]:
-        """All that wait, in the order in which they would begin. Any thread may call this."""
+        """All that wait. Any thread may call this."""
         # Each copy is made at once: other code of Python does not run meanwhile.
         kinds = [kind for kinds in list(self._waiting.values()) for kind in list(kinds.values())]
-        attempts = [attempt for kind in kinds for attempt in list(kind)]
-        return rank(attempts, dict(self._served), now=read_clock(), most=len(attempts))
+        return [attempt for kind in kinds for attempt in list(kind)]
 
     @property
     def callers(self) -> Collection[str]:

@@ -62,7 +62,6 @@ class LiveJob(Attempt):
         task: Brings it into memory and runs it, once it was taken from the queue.
         files: Those that the engine reads from their files.
         draft: The result, which is not published yet.
-        is_computed: Whether its product is computed: its result is being written.
         told: What was first told of its end, from which is learned; None if no engine was ready.
         timers: End it at its deadline, after its timeout, and write that it has begun.
     """
@@ -75,7 +74,6 @@ class LiveJob(Attempt):
     task: asyncio.Task[None] | None = None
     files: list[Matrix] = field(default_factory=list)
     draft: Draft = field(init=False)
-    is_computed: bool = False
     told: Told | None = None
     timers: list[asyncio.TimerHandle] = field(default_factory=list)
 
@@ -179,10 +177,7 @@ class LiveJob(Attempt):
         while True:
             tries = self.job.attempts + 1
             message = await self._try_once(tries)
-            self.is_computed = message["type"] == "succeeded"
-            if self.is_inline:
-                self.all.advance()
-            if self.is_computed:
+            if message["type"] == "succeeded":
                 return await self._succeed(message)
             if not message.get("retryable") and message is self.stopped:
                 return await self._end_stopped(message)
@@ -261,7 +256,7 @@ class LiveJob(Attempt):
 
         Sooner, that would take a core from a product that may end before it.
         """
-        if not (self.final.done() or self.is_computed):
+        if not (self.final.done() or self.is_inline):
             self.all.jobs.note_try(self.job)
 
     async def _succeed(self, message: Mapping[str, Any]) -> Job | None:

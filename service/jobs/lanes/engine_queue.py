@@ -73,7 +73,8 @@ class EngineQueue(RunningProducts):
         waiting = self.queue.list_all()
         if not waiting:
             return 0.0
-        before = sum(one.predicted_seconds for one in waiting[:-1])
+        seconds = [one.predicted_seconds for one in waiting]
+        before = sum(seconds) - max(seconds)
         return (self._load.find_busy() + before) / max(1, len(self.here.devices))
 
     async def run(self, attempt: Attempt) -> Message:
