@@ -170,14 +170,15 @@ class LiveJobs:
             attempt.on_wanted()
         self.engines.want_next()
 
-    def begin(self, live: LiveJob, *, is_overdue: bool = False) -> None:
+    def begin(self, live: LiveJob) -> None:
         """Bring a job into memory, unless that has begun, or many results are being written.
 
-        One that is overdue only ends.
+        One that is stopped only ends.
         """
         most = 2 * self.engines.most_runs + INLINE_RUNS + WRITING_RUNS
         has_room = live.is_inline or len(self.running) < most
-        if live.task is None and (is_overdue or (has_room and not self.engines.draining)):
+        may_begin = live.stopped is not None or (has_room and not self.engines.draining)
+        if live.task is None and may_begin:
             self.running.add(live)
             live.task = self.engines.start(self._run_to_end(live), "job")
 
@@ -211,7 +212,7 @@ class LiveJobs:
         if self.engines.draining and not live.has_begun:
             return  # the next start ends it
         self.engines.stop(live, _OVERDUE)
-        self.begin(live, is_overdue=True)
+        self.begin(live)
 
     def _end(self, live: LiveJob, ended: Job) -> None:
         """A job has ended: tell its callers, and the jobs that wait for its result."""

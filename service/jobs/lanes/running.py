@@ -1,6 +1,6 @@
-"""The products that engines have: what each has to do, and how they are sent, moved and ended.
+"""The products that engines have: what each has to do, and how they are sent and ended.
 
-A product is moved if the node that has it is lost.
+A product whose node is lost waits again, and goes to another engine.
 """
 
 import asyncio
@@ -259,13 +259,13 @@ class RunningProducts:
         """A node has ended a product, or is lost."""
         is_lost = message["type"] == "failed" and message["kind"] in _NODE_FAILURES
         if is_lost and attempt.stopped is None and attempt.losses < MOST_LOSSES:
-            self._move(attempt, message)
+            self._wait_again(attempt, message)
             return
         if message["type"] == "succeeded":
             message["plan"] = self._cluster.learn(attempt, node, message)
         self._end(attempt, message)
 
-    def _move(self, attempt: Attempt, failure: Message) -> None:
+    def _wait_again(self, attempt: Attempt, failure: Message) -> None:
         """Let a product wait again whose node is lost: it is computed from the first row on."""
         attempt.losses += 1
         logger.warning("product %s goes elsewhere: %s", attempt.request.job, failure["message"])
