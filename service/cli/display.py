@@ -179,33 +179,28 @@ def _format(value: float, units: Sequence[tuple[float, str]]) -> str:
     return f"{shown:.{digits}f} {unit}"
 
 
-class _Announcement(logging.Handler):
-    """Shows the first record of each logger: more of them follow, but users know by then."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__()
-        self._console = console
-        self._shown: set[str] = set()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.name not in self._shown:
-            self._shown.add(record.name)
-            self._console.print(record.getMessage(), markup=False, soft_wrap=True)
-
-
 @contextlib.contextmanager
 def announce_compiling(console: Console) -> Iterator[None]:
     """Within the block, say when something is compiled, since a first run takes longer for it."""
-    handler = _Announcement(console)
+    shown: set[str] = set()
+
+    def show_first(record: logging.LogRecord) -> bool:
+        """Show the first record of each logger: more of them follow, but users know by then."""
+        is_warning = record.levelno > logging.INFO
+        if not is_warning and record.name not in shown:
+            shown.add(record.name)
+            console.print(record.getMessage(), markup=False, soft_wrap=True)
+        return is_warning
+
     loggers = [logging.getLogger(f"wavetrim.{name}") for name in _COMPILERS]
     for logger in loggers:
-        logger.addHandler(handler)
+        logger.addFilter(show_first)
         logger.setLevel(logging.INFO)
     try:
         yield
     finally:
         for logger in loggers:
-            logger.removeHandler(handler)
+            logger.removeFilter(show_first)
 
 
 @contextlib.contextmanager
