@@ -17,8 +17,9 @@ from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.results import Record
 from benchmarks.common.tables import RESULTS, ROOT
 from benchmarks.jobs.scenes import Scenes
-from benchmarks.jobs.service import JobsFailed, Service
+from benchmarks.jobs.service import Service
 from benchmarks.jobs.trace import SIZES, SIZES_ON_FEW_CORES
+from wavetrim.client import ClientError
 
 JOBS: Final = 400
 REPEATS: Final = 1600
@@ -52,7 +53,7 @@ def main() -> int:
             )
             for rows in scenes.measure():
                 record.add(rows, str)
-    except (JobsFailed, OSError) as error:
+    except (ClientError, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 0

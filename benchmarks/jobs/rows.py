@@ -5,11 +5,11 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from benchmarks.common.results import Results, read_results
 from benchmarks.common.tables import render_table, show
-from benchmarks.jobs.service import Done, Used, read_time
+from benchmarks.jobs.service import Done, Used
 from benchmarks.jobs.trace import LOADS
 
 LEARNED: Final = 100
@@ -108,12 +108,11 @@ def add_expected(row: JobsRow, done: Sequence[Done]) -> JobsRow:
     """A row with the error of the expected ends; unchanged if the service gave none."""
     errors, inside = [], []
     for one in done[LEARNED:]:
-        expected: dict[str, Any] | None = one.accepted.get("expected")
-        if expected is not None:
-            end = read_time(one.ended["finished_at"])
-            accepted = read_time(one.ended["created_at"])
-            first, last = map(read_time, expected["ends_between"])
-            errors.append(abs(read_time(expected["ends_at"]) - end) / max(1e-6, end - accepted))
+        if one.expected is not None:
+            end, (first, last) = one.read_time("finished_at"), one.expected.ends_between
+            seconds = (end - one.read_time("created_at")).total_seconds()
+            error_seconds = abs((one.expected.ends_at - end).total_seconds())
+            errors.append(error_seconds / max(1e-6, seconds))
             inside.append(first <= end <= last)
     if not errors:
         return row

@@ -1,44 +1,32 @@
 """The service of a checkout, callers with keys, and their jobs from the POST to the end."""
 
-import json
 import os
 import queue
 import resource
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from http.client import HTTPConnection
-from io import BytesIO
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Literal, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
+from benchmarks.common.operands import Matrix
 from benchmarks.http.servers import Server, find_python, start_service
 from benchmarks.jobs.trace import CALLERS, Ask
+from wavetrim.client import Client, Expected, Job, JobOptions, JobStatus
 
 FOLLOWERS: Final = 4
 """Threads that follow jobs to their end, and remove their results."""
 
-IDLE_SECONDS: Final = 2.0
-"""Time after which an unused connection is closed; chosen."""
-
-_WAIT: Final = "?wait_seconds=30"
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
-
-Posted = tuple[Ask, float, dict[str, Any]]
-"""A job, when it was to be posted, and its record when it was accepted."""
-
-
-class JobsFailed(Exception):
-    """A job did not succeed, or a call was refused; the message says which."""
+Posted = tuple[Ask, float, Job]
+"""A job, when it was to be posted, and the client's handle of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +36,23 @@ class Done:
     Attributes:
         ask: The job.
         due: When it was to be posted, UTC seconds.
-        accepted: Its record in the answer to its POST.
-        ended: Its record when it had succeeded.
+        expected: When it should end, as the service said when it accepted it.
+        ended: The job when it had succeeded.
     """
 
     ask: Ask
     due: float
-    accepted: dict[str, Any]
-    ended: dict[str, Any]
+    expected: Expected | None
+    ended: JobStatus
+
+    def read_time(self, name: str) -> datetime:
+        """A time of the job's document: "created_at" or "finished_at"."""
+        return datetime.fromisoformat(self.ended.document[name])
 
     @property
     def seconds(self) -> float:
         """From when it was due until it had succeeded."""
-        return read_time(self.ended["finished_at"]) - self.due
+        return self.read_time("finished_at").timestamp() - self.due
 
 
 @dataclass(slots=True)
@@ -72,15 +64,10 @@ class Used:
     seconds: float = 0.0
 
 
-def draw_operand(ask: Ask) -> NDArray[Any]:
+def draw_operand(ask: Ask) -> Matrix:
     """The matrix that is A and B of a job, the same for all jobs of a size and type."""
-    drawn: NDArray[Any] = np.random.default_rng(0).random((ask.size, ask.size)).astype(ask.dtype)
+    drawn: Matrix = np.random.default_rng(0).random((ask.size, ask.size)).astype(ask.dtype)
     return drawn
-
-
-def read_time(text: str) -> float:
-    """A record's time, in UTC seconds."""
-    return datetime.fromisoformat(text).timestamp()
 
 
 @dataclass(slots=True, eq=False)
@@ -95,9 +82,8 @@ class Service:
     policy: str
     folder: Path
     _server: Server
-    _keys: dict[str, str]
+    _clients: dict[str, Client]
     _operands: dict[Ask, str] = field(default_factory=dict)
-    _local: threading.local = field(default_factory=threading.local)
 
     @classmethod
     def start(cls, policy: str, checkout: Path, folder: Path) -> "Service":
@@ -105,84 +91,54 @@ class Service:
         folder.mkdir(parents=True)
         server, _ = start_service(folder, checkout)
         data, python = str(folder / "data"), find_python(checkout)
-        keys = {}
+        host, port = server.address
+        clients = {}
         for caller in CALLERS:
             add = [python, "-m", "wavetrim", "keys", "add", caller, "--data-dir", data]
             made = subprocess.run(add, cwd=checkout, capture_output=True, text=True, check=True)
-            keys[caller] = made.stdout.strip()
+            clients[caller] = Client(f"http://{host}:{port}", api_key=made.stdout.strip())
         time.sleep(3.0)  # the service notices keys within two seconds
-        return cls(policy, folder, server, keys)
+        return cls(policy, folder, server, clients)
 
     def stop(self) -> None:
         """End it."""
         self._server.stop()
-
-    def call(
-        self, caller: str, method: str, path: str, body: Any = None, kind: str = "application/json"
-    ) -> Any:
-        """One call on the thread's connection; returns the JSON of its answer."""
-        local = self._local
-        if not hasattr(local, "connection"):
-            local.connection = HTTPConnection(*self._server.address, timeout=120)
-        elif time.monotonic() > local.used_at + IDLE_SECONDS:
-            local.connection.close()  # before the service closes it
-        connection: HTTPConnection = local.connection
-        headers = {"Authorization": f"Bearer {self._keys[caller]}"}
-        if body is not None:
-            headers["Content-Type"] = kind
-        connection.request(method, path, body, headers)
-        answer = connection.getresponse()
-        content = answer.read()
-        local.used_at = time.monotonic()
-        if answer.status >= 300:
-            raise JobsFailed(f"{method} {path}: {answer.status} {content[:500]!r}")
-        return json.loads(content) if content else None
 
     def store(self, asks: Sequence[Ask]) -> None:
         """Store the operands of jobs: for each caller one matrix of each size and type."""
         for ask in asks:
             name = Ask(ask.caller, ask.size, ask.dtype)
             if name not in self._operands:
-                body = BytesIO()
-                np.save(body, draw_operand(ask))
-                path = "/v1/matrices?storage=memory"
-                stored = self.call(ask.caller, "POST", path, body.getbuffer(), "application/x-npy")
-                self._operands[name] = stored["id"]
+                self._operands[name] = self._clients[ask.caller].put(draw_operand(ask)).id
 
-    def describe(self, ask: Ask, storage: str) -> dict[str, Any]:
-        """The request of a job."""
-        matrix = self._operands[Ask(ask.caller, ask.size, ask.dtype)]
-        return {"a": matrix, "b": matrix, "storage": storage}
-
-    def post(self, ask: Ask, storage: str = "memory") -> dict[str, Any]:
-        """Post a job; returns its record."""
-        request = json.dumps(self.describe(ask, storage))
-        accepted: dict[str, Any] = self.call(ask.caller, "POST", "/v1/jobs", request)
-        return accepted
+    def post(self, ask: Ask, **options: Unpack[JobOptions]) -> Job:
+        """Post a job; its result stays in memory, unless an option says otherwise."""
+        options = {"storage": "memory", **options}
+        return self._clients[ask.caller].submit(*self._name_operands(ask), **options)
 
     def post_list(self, asks: Sequence[Ask]) -> list[Posted]:
         """Post jobs of one caller as a list."""
-        request = json.dumps([self.describe(ask, "memory") for ask in asks])
+        operands = [self._name_operands(ask) for ask in asks]
         due = time.time()
-        accepted = self.call(asks[0].caller, "POST", "/v1/jobs", request)
-        return [(ask, due, one) for ask, one in zip(asks, accepted, strict=True)]
+        jobs = self._clients[asks[0].caller].submit_many(operands, storage="memory")
+        return [(ask, due, job) for ask, job in zip(asks, jobs, strict=True)]
 
-    def wait(self, ask: Ask, due: float, accepted: dict[str, Any]) -> Done:
+    def _name_operands(self, ask: Ask) -> tuple[str, str]:
+        matrix = self._operands[Ask(ask.caller, ask.size, ask.dtype)]
+        return matrix, matrix
+
+    def wait(self, ask: Ask, due: float, job: Job) -> Done:
         """Wait until a job has ended."""
-        ended = accepted
-        while ended["state"] in ("queued", "running"):
-            ended = self.call(ask.caller, "GET", f"/v1/jobs/{accepted['id']}{_WAIT}")
-        if ended["state"] != "succeeded":
-            raise JobsFailed(f"job of {ask.size}² {ask.dtype}: {ended['state']}, {ended['error']}")
-        return Done(ask, due, accepted, ended)
+        expected = job.expected
+        return Done(ask, due, expected, job.wait())
 
     def remove(self, done: Done) -> None:
         """Remove a job's result."""
-        self.call(done.ask.caller, "DELETE", f"/v1/matrices/{done.ended['result']}")
+        self._clients[done.ask.caller].delete(str(done.ended.result))
 
-    def follow(self, ask: Ask, due: float, accepted: dict[str, Any]) -> Done:
+    def follow(self, ask: Ask, due: float, job: Job) -> Done:
         """Wait until a job has ended, and remove its result."""
-        self.remove(done := self.wait(ask, due, accepted))
+        self.remove(done := self.wait(ask, due, job))
         return done
 
     def follow_all(self, posted: Sequence[Posted]) -> list[Done]:
@@ -220,7 +176,9 @@ class Service:
             done = [one for of in followers for one in of.result()]
         return sorted(done, key=lambda one: one.due)
 
-    def repeat(self, ask: Ask, count: int, clients: int, storage: str) -> list[Done]:
+    def repeat(
+        self, ask: Ask, count: int, clients: int, storage: Literal["disk", "memory"]
+    ) -> list[Done]:
         """Clients post job after job, each once its last one has succeeded.
 
         Call `remove` for the results.
@@ -228,7 +186,7 @@ class Service:
 
         def run(_: int) -> Done:
             due = time.time()
-            return self.wait(ask, due, self.post(ask, storage))
+            return self.wait(ask, due, self.post(ask, storage=storage))
 
         with ThreadPoolExecutor(clients) as pool:
             return list(pool.map(run, range(count)))
