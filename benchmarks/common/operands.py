@@ -1,7 +1,6 @@
 """A, B and C in host memory, drawn, copied and overwritten by all cores."""
 
-import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -87,16 +86,14 @@ def map_rows(act: Callable[[slice], object], matrix: Matrix, threads: int | None
     if matrix.nbytes < 2 * _LEAST_BYTES:  # first, because counting the cores takes long
         act(slice(0, matrix.shape[0]))
         return
-    ranges = cut_rows(matrix.shape[0], matrix.nbytes, threads or usable_cores())
-    with ThreadPoolExecutor(len(ranges)) as pool:
-        list(pool.map(act, ranges))
+    count = min(threads or usable_cores(), matrix.nbytes // _LEAST_BYTES)
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(act, cut_rows(len(matrix), -(-len(matrix) // count))))
 
 
-def cut_rows(rows: int, size_bytes: int, threads: int) -> list[slice]:
-    """Ranges of about equal length: at most `threads`, and none of less than _LEAST_BYTES."""
-    count = max(1, min(threads, rows, size_bytes // _LEAST_BYTES))
-    edges = [rows * part // count for part in range(count + 1)]
-    return [slice(*edge) for edge in itertools.pairwise(edges)]
+def cut_rows(rows: int, size: int) -> Iterator[slice]:
+    """Ranges of `size` rows, the last one shorter."""
+    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
 def _fill_random(matrix: Matrix, seed: int) -> None:

@@ -1,7 +1,7 @@
 """Results files: first the environment, then a line for each row; figures have six digits."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
@@ -38,11 +38,11 @@ class Record:
         self.failed: list[str] = []
         self.document: dict[str, Any] = {**document, "left_out": self.left_out}
 
-    def add(self, rows: Sequence[AnyRow], describe: Callable[[AnyRow], str]) -> None:
-        """Add rows, print a line about each, and write the file."""
+    def add(self, rows: Sequence[object]) -> None:
+        """Add rows, print each, and write the file."""
         self.rows += rows
         for row in rows:
-            print(describe(row), flush=True)
+            print(row, flush=True)
         self.write()
 
     def leave_out(self, what: str, why: str) -> None:

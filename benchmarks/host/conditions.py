@@ -3,11 +3,10 @@
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from wavetrim.cpu.threads import list_ancestors, parse_membership
 
@@ -102,13 +101,3 @@ def _limit_group(folder: Path, *, quota_us: int) -> None:
     if not (folder / "cpu.max").exists():
         (folder.parent / "cgroup.subtree_control").write_text("+cpu")
     (folder / "cpu.max").write_text(f"{quota_us} {_PERIOD_US}")
-
-
-def end_with_parent(stream: IO[str]) -> None:
-    """End this process when the stream's other end is closed, as when its parent has ended."""
-
-    def wait() -> None:
-        stream.read()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()

@@ -109,21 +109,13 @@ def _start(order: Order, prefix: Sequence[str]) -> Any:
     command = (*prefix, sys.executable, "-m", "benchmarks.host.rounds")
     visible = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(order.gpus)))
     gpus = {"CUDA_VISIBLE_DEVICES": ",".join(visible.split(",")[: order.gpus])}
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | gpus
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            process.stdin.write(json.dumps(asdict(order)) + "\n")
-            process.stdin.flush()
-            text = process.stdout.read()
-        except BaseException:
-            process.kill()
-            raise
-    if process.returncode != 0:
-        raise RunFailed(f"nothing is compared: a run ended with status {process.returncode}")
-    return json.loads(text.splitlines()[-1])
+    run = subprocess.run(
+        command, input=json.dumps(asdict(order)), stdout=subprocess.PIPE, text=True,
+        env=os.environ | gpus, check=False,
+    )  # fmt: skip
+    if run.returncode != 0:
+        raise RunFailed(f"nothing is compared: a run ended with status {run.returncode}")
+    return json.loads(run.stdout.splitlines()[-1])
 
 
 def list_products(arguments: argparse.Namespace, cores: int, gpus: int) -> list[Product]:

@@ -2,7 +2,7 @@
 
 The order mixes products as well as baselines: so before a product comes back, others have used the
 caches, the plans and what was prepared. A `contest` starts such processes, writes an `Order` to
-them as a line of JSON, and reads their rows.
+them as JSON, and reads their rows.
 """
 
 import json
@@ -23,7 +23,7 @@ from benchmarks.common.freivalds import FreivaldsCheck
 from benchmarks.common.operands import Operands, draw_operands, pin_operands, poison
 from benchmarks.common.shapes import Product
 from benchmarks.host.baselines import NUMPY, Baseline, list_baselines
-from benchmarks.host.conditions import Condition, burn_cores, end_with_parent
+from benchmarks.host.conditions import Condition, burn_cores
 from benchmarks.host.results import HostRow
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.kernels.catalog import find_kernel
@@ -272,8 +272,7 @@ def wake_gpu(device: int) -> None:
 def main() -> int:
     """Measure what the order on standard input says, and write the rows to standard output."""
     began = time.perf_counter()
-    order = Order(**json.loads(sys.stdin.readline()))
-    end_with_parent(sys.stdin)
+    order = Order(**json.load(sys.stdin))
     try:
         rounds = Rounds(order, began + order.seconds)
     except ImportError as error:

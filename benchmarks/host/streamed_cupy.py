@@ -3,14 +3,13 @@
 On several GPUs each multiplies its part of the rows, driven by its own thread.
 """
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.common.operands import Matrix, Operands, copy_rows
+from benchmarks.common.operands import Matrix, Operands, copy_rows, cut_rows
 
 # All chosen.
 _STREAMS: Final = 3
@@ -72,7 +71,7 @@ class StreamedCupy:
         arrived = _send_b(streams[0].stream, operands.b, b, b_host)
         for one in streams:
             one.stream.wait_event(arrived)
-        for index, panel in enumerate(cut_panels(m, rows)):
+        for index, panel in enumerate(cut_rows(m, rows)):
             _send_panel(streams[index % len(streams)], operands, b, panel)
         for one in streams:
             one.finish(operands.c)
@@ -90,7 +89,7 @@ class SeveralCupy:
         m = operands.shape[0]
         parts = [
             replace(operands, a=operands.a[rows], c=operands.c[rows])
-            for rows in cut_panels(m, -(-m // len(self._streamed)))
+            for rows in cut_rows(m, -(-m // len(self._streamed)))
         ]
         list(self._threads.map(self._multiply, range(len(parts)), parts))
 
@@ -106,7 +105,7 @@ def _send_b(stream: Any, source: Matrix, b: Any, b_host: Matrix | None) -> Any:
     if b_host is None:
         b.set(source, stream=stream)
     else:
-        for rows in cut_panels(source.shape[0], -(-source.shape[0] // _B_PARTS)):
+        for rows in cut_rows(source.shape[0], -(-source.shape[0] // _B_PARTS)):
             copy_rows(b_host[rows], source[rows], _COPY_THREADS)
             b[rows].set(b_host[rows], stream=stream)
     return stream.record()
@@ -134,11 +133,6 @@ def choose_panel_rows(m: int) -> int:
     """Rows of a panel: about a sixteenth, in whole tiles."""
     tiles = -(-m // _PANELS // _LEAST_ROWS)
     return min(m, max(1, tiles) * _LEAST_ROWS)
-
-
-def cut_panels(rows: int, size: int) -> Iterator[slice]:
-    """Ranges of `size` rows, the last one shorter."""
-    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
 def _pin(rows: int, columns: int, operands: Operands) -> Matrix | None:

@@ -22,7 +22,7 @@ from benchmarks.common.results import Record
 from benchmarks.common.turns import Step, take_steps, take_turns
 from benchmarks.http.baselines import CUPY, NUMPY, OURS, Baseline, Lease, Wire
 from benchmarks.http.client import Load, Product, WrongAnswer
-from benchmarks.http.rows import DTYPE, Case, describe_row, summarize_rounds
+from benchmarks.http.rows import DTYPE, Case, summarize_rounds
 from benchmarks.http.servers import start_peer, start_service
 from wavetrim.client import ClientError
 
@@ -113,7 +113,7 @@ def measure_case(case: Case, baselines: Sequence[Baseline], record: Record, seco
     for _, baseline in take_turns(loads, ROUNDS, least=LEAST_ROUNDS, until=until):
         loads[baseline].append(baseline.measure(products, case.clients, share))
     rows = [summarize_rounds(case, baseline.name, of) for baseline, of in loads.items()]
-    record.add(rows, describe_row)
+    record.add(rows)
 
 
 def read_arguments() -> argparse.Namespace:

@@ -73,6 +73,10 @@ class Row(Case):
         """Its case."""
         return Case(self.size, self.dtype, self.clients)
 
+    def __str__(self) -> str:
+        times = f"{1e3 * self.p50_seconds:.3f} ms, {self.rate:.1f}/s"
+        return f"{self.baseline:<15} {self.case}: {times}"
+
 
 def summarize_rounds(case: Case, baseline: str, rounds: Sequence[Load]) -> Row:
     """The row of some rounds."""
@@ -84,12 +88,6 @@ def summarize_rounds(case: Case, baseline: str, rounds: Sequence[Load]) -> Row:
         rounds=len(rounds),
         requests=sum(len(load.seconds) for load in rounds),
     )
-
-
-def describe_row(row: Row) -> str:
-    """A line about a row."""
-    times = f"{1e3 * row.p50_seconds:.3f} ms, {row.rate:.1f}/s"
-    return f"{row.baseline:<15} {row.case}: {times}"
 
 
 def find_case(results: Results[Row], case: Case) -> dict[str, Row]:

@@ -52,7 +52,7 @@ def main() -> int:
                 repeats=arguments.repeats,
             )
             for rows in scenes.measure():
-                record.add(rows, str)
+                record.add(rows)
     except (ClientError, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1

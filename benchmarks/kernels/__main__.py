@@ -23,7 +23,7 @@ from benchmarks.common.results import Record
 from benchmarks.common.shapes import Shape, name_shape, read_shape
 from benchmarks.common.turns import Step, take_steps
 from benchmarks.kernels.contest import Contest, admit_all, run_contest
-from benchmarks.kernels.rows import describe_row, make_rows
+from benchmarks.kernels.rows import make_rows
 from benchmarks.kernels.suite import ALL_SHAPES, KERNEL_DTYPES, estimate_seconds, pick_kernels
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.compile import compile_kernels
@@ -58,7 +58,7 @@ def measure(
         rows = make_rows(shape, scores)
         if not rows:
             record.leave_out(f"{where} {dtype}", "cuBLAS does not run, so nothing is compared")
-        record.add(rows, describe_row)
+        record.add(rows)
 
     steps = [
         Step(

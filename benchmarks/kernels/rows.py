@@ -30,6 +30,13 @@ class Row(Product):
     median_seconds: float
     turns: int
 
+    def __str__(self) -> str:
+        label = f"{self.kernel} {self.tile} {self.dtype}"
+        return (
+            f"{label:<32} {self.m}x{self.n}x{self.k}: {self.tflops:7.2f} TFLOP/s, "
+            f"{self.ratio_to_cublas:.3f} of cuBLAS, {self.turns} turns"
+        )
+
 
 @dataclass(slots=True)
 class Score:
@@ -65,15 +72,6 @@ def make_rows(shape: Shape, scores: Mapping[KernelSpec, Score]) -> list[Row]:
         )
         for spec, score in scores.items()
     ]
-
-
-def describe_row(row: Row) -> str:
-    """A line about a row."""
-    label = f"{row.kernel} {row.tile} {row.dtype}"
-    return (
-        f"{label:<32} {row.m}x{row.n}x{row.k}: {row.tflops:7.2f} TFLOP/s, "
-        f"{row.ratio_to_cublas:.3f} of cuBLAS, {row.turns} turns"
-    )
 
 
 def describe(results: Results[Row]) -> str:
