@@ -12,10 +12,9 @@ from benchmarks.common.plots import DOCS, Plot
 from benchmarks.common.results import ResultsError
 from benchmarks.common.tables import README, RESULTS, SHOWN, fill_section
 from benchmarks.faults import render_faults
-from benchmarks.host import plots
 from benchmarks.host.gains import render_gains
+from benchmarks.host.pages import plot_limit_shown, render_regret, render_times
 from benchmarks.host.results import read_contests, read_host_results
-from benchmarks.host.tables import render_regret, render_times
 from benchmarks.http.rows import read_http_results, render_products
 from benchmarks.jobs.rows import read_jobs_results, render_machine
 from benchmarks.kernels import ladder
@@ -45,7 +44,7 @@ SECTIONS: Final[dict[str, tuple[Path, Callable[[], str]]]] = {
 }  # fmt: skip
 """The marked sections, each with its page and what it shows."""
 
-PLOTS: Final[tuple[Callable[[], Plot], ...]] = (ladder.plot_shown, plots.plot_shown)
+PLOTS: Final[tuple[Callable[[], Plot], ...]] = (ladder.plot_shown, plot_limit_shown)
 
 
 def main() -> None:

@@ -2,6 +2,6 @@
 
 `products` lists them, and `conditions` what else the machine does. A `contest` starts processes
 that measure: in each of their `rounds`, each of the `baselines` multiplies each product once.
-`sweeps` go through products, and `sweep` varies F at one. `tables` and `plots` show the `results`
-in docs/performance.md, `gains` in the README.
+A `sweep` varies F at products. `pages` shows the `results` in docs/performance.md, `gains` in the
+README.
 """

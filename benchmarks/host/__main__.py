@@ -27,7 +27,7 @@ from typing import Final
 from benchmarks.common.shapes import read_shape
 from benchmarks.host.conditions import CONDITIONS
 from benchmarks.host.contest import RunFailed, run_contest
-from benchmarks.host.sweeps import run_sweeps
+from benchmarks.host.sweep import run_sweeps
 from wavetrim.kernels.device import list_devices
 
 PARTS: Final = ("contest", "sweep", "sweep-pinned")

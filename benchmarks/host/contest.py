@@ -16,10 +16,10 @@ from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.results import Record
 from benchmarks.common.shapes import Product, Shape
 from benchmarks.host.conditions import CannotMake, Condition, make_half_group
+from benchmarks.host.pages import render_times
 from benchmarks.host.products import NAMED, RANDOM_PRODUCTS, draw_timely
 from benchmarks.host.results import HostResults, HostRow, merge_runs
 from benchmarks.host.rounds import Order
-from benchmarks.host.tables import render_times
 
 
 class RunFailed(Exception):

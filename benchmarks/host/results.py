@@ -133,7 +133,6 @@ class SweepRow(Product):
         measured_seconds: The same as measured, medians.
         kernel: Name and tile of the GPU's kernel.
         gpu_alone_seconds: Time at F = 0.
-        cpu_alone_seconds: Time at F = M; None if the model predicts far too long a time.
         turns: Turns of the final measurements.
         curve: (F, seconds, predicted seconds), one turn each.
         condition: What else the machine did.
@@ -148,7 +147,6 @@ class SweepRow(Product):
     measured_seconds: Mapping[str, float]
     kernel: str
     gpu_alone_seconds: float
-    cpu_alone_seconds: float | None
     turns: int
     curve: Sequence[Sequence[float]] = field(default_factory=tuple)
     condition: Condition = "quiet"

@@ -52,7 +52,6 @@ class JobsRow:
         rate: Jobs a second.
         service_cpu_seconds: CPU of the service's process a job.
         client_cpu_seconds: CPU of the clients a job.
-        sync_seconds: Median time of a sync of 4 KiB on the same disk.
         expected_error: Median error of `ends_at`, over the time from acceptance to the end.
         expected_coverage: Share of jobs that ended in the interval given at acceptance.
     """
@@ -68,7 +67,6 @@ class JobsRow:
     rate: float | None = None
     service_cpu_seconds: float | None = None
     client_cpu_seconds: float | None = None
-    sync_seconds: float | None = None
     expected_error: float | None = None
     expected_coverage: float | None = None
 

@@ -1,8 +1,5 @@
 """What is measured at one service, or at several in turns."""
 
-import os
-import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,8 +26,6 @@ CLIENTS: Final = 16
 LIST_JOBS: Final = 300
 LIST_MOST: Final = 4096
 """Products of a list, and their largest size."""
-
-_SYNCS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +128,7 @@ class Scenes:
     def _measure_rates(self, service: Service) -> list[JobsRow]:
         """Small jobs, from many clients and from one, with results in memory or on disk."""
         service.store([SMALL])
-        rows, sync_seconds = [], _measure_sync(service)
+        rows = []
         for what, clients, count in (
             ("rate", CLIENTS, self.repeats),
             ("single", 1, self.repeats // 4),
@@ -144,8 +139,7 @@ class Scenes:
                     done = service.repeat(SMALL, count, clients, storage)
                 for one in (*warm, *done):
                     service.remove(one)
-                row = add_used(summarize(what, service.policy, storage, done), used)
-                rows.append(replace(row, sync_seconds=sync_seconds))
+                rows.append(add_used(summarize(what, service.policy, storage, done), used))
         return rows
 
     def _measure_lists(self, service: Service) -> list[JobsRow]:
@@ -191,16 +185,3 @@ class Scenes:
             wavetrim.matmul(operands[one], operands[one])
         rate = len(asks) / (time.perf_counter() - began)
         return JobsRow("list", "in process", "in process", len(asks), rate=rate)
-
-
-def _measure_sync(service: Service) -> float:
-    """Median time of a sync of 4 KiB where the service's files are."""
-    seconds = []
-    with tempfile.TemporaryFile(dir=service.folder) as file:
-        for _ in range(_SYNCS):
-            file.write(bytes(4096))
-            file.flush()
-            began = time.perf_counter()
-            os.fdatasync(file.fileno())
-            seconds.append(time.perf_counter() - began)
-    return statistics.median(seconds)

@@ -22,9 +22,16 @@ from benchmarks.common.environment import describe_environment, name_host
 from benchmarks.common.results import Record
 from benchmarks.common.shapes import Shape, name_shape, read_shape
 from benchmarks.common.turns import Step, take_steps
-from benchmarks.kernels.contest import Contest, admit_all, run_contest
+from benchmarks.kernels.contest import (
+    ALL_SHAPES,
+    KERNEL_DTYPES,
+    Contest,
+    admit_all,
+    estimate_seconds,
+    pick_kernels,
+    run_contest,
+)
 from benchmarks.kernels.rows import make_rows
-from benchmarks.kernels.suite import ALL_SHAPES, KERNEL_DTYPES, estimate_seconds, pick_kernels
 from wavetrim.kernels.catalog import list_kernels
 from wavetrim.kernels.compile import compile_kernels
 from wavetrim.kernels.device import DeviceInfo, find_device

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.common.plots import DOCS, Plot
 from benchmarks.common.results import Results
 from benchmarks.common.tables import RESULTS, SHOWN, render_table
+from benchmarks.kernels.contest import KERNEL_DTYPES, SQUARES
 from benchmarks.kernels.rows import Row, describe, read_kernel_results
-from benchmarks.kernels.suite import KERNEL_DTYPES, SQUARES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

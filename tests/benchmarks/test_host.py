@@ -14,10 +14,10 @@ from benchmarks.common.operands import draw_operands, pin_operands, poison
 from benchmarks.common.shapes import DTYPES
 from benchmarks.host.baselines import OURS, list_baselines
 from benchmarks.host.conditions import CannotMake, burn_cores, make_half_group
+from benchmarks.host.pages import render_regret, render_times
 from benchmarks.host.results import read_contests
 from benchmarks.host.rounds import Limit
 from benchmarks.host.sweep import Sweep
-from benchmarks.host.tables import render_regret, render_times
 from benchmarks.http.rows import Case, find_case, read_http_results
 from benchmarks.jobs.rows import read_jobs_results
 from benchmarks.jobs.trace import LOADS
