@@ -1,4 +1,7 @@
-"""The image test's container without a daemon: buildah, in a chroot on the host's network."""
+"""The image test's container without a daemon: buildah, in a chroot on the host's network.
+
+Its base image is made by debootstrap, as no image registry may be reached.
+"""
 
 import contextlib
 import json
@@ -6,15 +9,18 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deploy.debian_base import make_base
 from deploy.runner import TAG, USER, list_build_options, read, repeat_option, run
 
 _BASE = "localhost/debian-base"
+_SUITE = "bookworm"
+_PACKAGES = ("python3", "python3-venv", "ca-certificates")
+_LEFTOVERS = ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale")
 
 
 @dataclass(slots=True)
@@ -33,7 +39,7 @@ class BuildahRunner:
     def build(self, arguments: Mapping[str, str], secrets: Mapping[str, Path]) -> None:
         """Imports the base and builds on it; Docker's image format keeps the HEALTHCHECK."""
         archive = self.folder / "debian-base.tar"
-        make_base(archive)
+        _make_base(archive)
         self.remove()
         scratch = self._read("from", "scratch")
         self._read("add", "--quiet", scratch, str(archive), "/")
@@ -110,6 +116,51 @@ class BuildahRunner:
         variables = repeat_option("--env", (f"{k}={v}" for k, v in self.environment.items()))
         options = ("--isolation", "chroot", "--volume", f"{self._data}:/data:rw", *variables)
         return [*self._buildah(), "run", *options, self.container, "--"]
+
+
+def _make_base(archive: Path) -> None:
+    """Writes a root file system as a tar archive, unless it is there. Needs root.
+
+    Args:
+        archive: The .tar to write.
+
+    Raises:
+        subprocess.CalledProcessError: debootstrap or tar failed.
+    """
+    if archive.exists():
+        return
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    partial = archive.with_suffix(".partial")
+    with tempfile.TemporaryDirectory(prefix="wavetrim-base-") as folder:
+        root = Path(folder) / "root"
+        include = f"--include={','.join(_PACKAGES)}"
+        command = ["debootstrap", "--variant=minbase", include, _SUITE, str(root), *_find_mirror()]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        for leftover in _LEFTOVERS:
+            shutil.rmtree(root / leftover, ignore_errors=True)
+        pack = [
+            "tar",
+            "--numeric-owner",
+            "--exclude=./dev/*",
+            "-C",
+            str(root),
+            "-cf",
+            str(partial),
+            ".",
+        ]
+        subprocess.run(pack, check=True)
+    partial.rename(archive)
+
+
+def _find_mirror() -> list[str]:
+    """Returns the mirror that this machine's apt takes the suite from; none: debootstrap's own."""
+    if shutil.which("apt-get") is None:
+        return []
+    form = "$(RELEASE) $(REPO_URI)"
+    command = ["apt-get", "indextargets", "--format", form, "Created-By: Packages"]
+    targets = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    mirrors = (line.split()[1] for line in targets.splitlines() if line.split()[0] == _SUITE)
+    return list(mirrors)[:1]
 
 
 def _list_children(pid: int) -> list[int]:

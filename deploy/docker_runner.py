@@ -38,7 +38,7 @@ class DockerRunner:
     def start(
         self, command: Sequence[str], environment: Mapping[str, str], log: Path
     ) -> subprocess.Popen[bytes]:
-        """Publishes the port on loopback; /data is an anonymous volume."""
+        """Publishes the port, WAVETRIM_PORT, on loopback; /data is an anonymous volume."""
         port = environment["WAVETRIM_PORT"]
         variables = repeat_option("--env", (f"{k}={v}" for k, v in environment.items()))
         options = [*_LOCKED, "--publish", f"127.0.0.1:{port}:{port}", *variables]

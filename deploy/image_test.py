@@ -14,7 +14,10 @@ from deploy.buildah_runner import BuildahRunner
 from deploy.docker_runner import DockerRunner
 from deploy.pip_settings import write_build_secrets
 from deploy.readiness import find_free_port, wait_until_ready
-from deploy.runner import REPOSITORY, USER, Runner, run
+from deploy.runner import REPOSITORY, USER, run
+
+Runner = BuildahRunner | DockerRunner
+"""A container tool. One container lives at a time."""
 
 FOLDER = REPOSITORY / ".image"
 _BUILD_TOOLS = ("cc", "gcc", "g++", "make", "git", "buildah", "nvcc")

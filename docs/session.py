@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.readiness import find_free_port, wait_until_ready
+from benchmarks.http.servers import Server
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 ADDRESS = "127.0.0.1:8000"
@@ -81,24 +81,17 @@ def run_commands(commands: Sequence[str]) -> list[Exchange]:
 @contextmanager
 def serve(folder: str, **settings: str) -> Iterator[str]:
     """A service on a free port with its data in a folder; gives its address."""
-    address = f"127.0.0.1:{find_free_port()}"
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("WAVETRIM_")}
-    environment |= {f"WAVETRIM_{name.upper()}": value for name, value in settings.items()}
-    options = ("--port", address.partition(":")[2], "--data-dir", f"{folder}/wavetrim-data")
-    with (Path(folder) / "service.log").open("wb") as log:
-        service = subprocess.Popen(
-            [sys.executable, "-m", "wavetrim", "serve", *options],
-            cwd=README.parent,
-            env=environment,
-            stdout=log,
-            stderr=log,
-        )
+    variables = {name: "" for name in os.environ if name.startswith("WAVETRIM_")}
+    variables |= {f"WAVETRIM_{name.upper()}": value for name, value in settings.items()}
+    service = Server(
+        *("service", Path(folder), "wavetrim", "serve", "--data-dir", f"{folder}/wavetrim-data"),
+        ready_path="/healthz/ready",
+        environment=variables,
+    )
     try:
-        wait_until_ready(f"http://{address}", is_running=lambda: service.poll() is None)
-        yield address
+        yield "{}:{}".format(*service.address)
     finally:
-        service.terminate()
-        service.wait(timeout=60)
+        service.stop()
 
 
 def _split_block(block: str) -> Iterator[Exchange]:
