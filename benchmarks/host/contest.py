@@ -22,10 +22,6 @@ from benchmarks.host.results import HostResults, HostRow, merge_runs
 from benchmarks.host.rounds import Order
 
 
-class RunFailed(Exception):
-    """A process that measures has failed; it has said why."""
-
-
 def run_contest(arguments: argparse.Namespace) -> Sequence[str]:
     """Measure, write the results, print their table, and return what was wrong."""
     until = time.perf_counter() + arguments.seconds
@@ -111,10 +107,8 @@ def _start(order: Order, prefix: Sequence[str]) -> Any:
     gpus = {"CUDA_VISIBLE_DEVICES": ",".join(visible.split(",")[: order.gpus])}
     run = subprocess.run(
         command, input=json.dumps(asdict(order)), stdout=subprocess.PIPE, text=True,
-        env=os.environ | gpus, check=False,
+        env=os.environ | gpus, check=True,
     )  # fmt: skip
-    if run.returncode != 0:
-        raise RunFailed(f"nothing is compared: a run ended with status {run.returncode}")
     return json.loads(run.stdout.splitlines()[-1])
 
 

@@ -2,10 +2,9 @@
 
 import os
 import queue
-import resource
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -194,22 +193,14 @@ class Service:
     @contextmanager
     def measuring(self) -> Iterator[Used]:
         """Measure what a block uses; known when it ends."""
-        used, began = Used(), time.perf_counter()
-        clocks: tuple[Callable[[], float], ...] = (self._read_cpu, _read_own_cpu)
-        before = [clock() for clock in clocks]
+        used, service, own = Used(), self._read_cpu(), time.process_time()
+        began = time.perf_counter()
         yield used
         used.seconds = time.perf_counter() - began
-        after = [clock() for clock in clocks]
-        used.service_seconds, used.client_seconds = (
-            last - first for first, last in zip(before, after, strict=True)
-        )
+        used.service_seconds = self._read_cpu() - service
+        used.client_seconds = time.process_time() - own
 
     def _read_cpu(self) -> float:
         """CPU seconds of the service's process, without its engine's."""
         fields = Path(f"/proc/{self._server.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def _read_own_cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
