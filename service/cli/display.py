@@ -127,8 +127,6 @@ def make_source_table(plan: Mapping[str, Any]) -> Table:
     beside = "" if link is None else f", {cpu['threads_beside_gpu']} beside the GPU"
     rate = format_gflops(cpu["gflops"])
     table.add_row("CPU", f"{cpu['threads']} threads{beside}, {rate}", cpu["source"])
-    for one in profile["corrections"]:
-        table.add_row("correction", f"×{one['factor']:.2f}", f"{one['runs']} × {one['runs_like']}")
     return table
 
 

@@ -91,12 +91,6 @@ def test_jobs_are_listed_page_by_page(client):
     assert isinstance(next(iter(client.jobs())), JobStatus)
 
 
-def test_devices_and_health_are_returned(client):
-    assert {"devices", "presets"} <= set(client.devices())
-    health = client.health()
-    assert (health.ready, health.missing) == (True, {})
-
-
 def test_the_api_key_is_sent_and_a_full_queue_is_busy(connect, start_server):
     guarded = start_server(api_key="a-key-of-these-tests", max_queued_jobs=1)
     with pytest.raises(Unauthorized) as refused:

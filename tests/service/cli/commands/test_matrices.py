@@ -116,10 +116,3 @@ def test_matrices_are_listed(server, tmp_path):
     assert max(map(len, shown.stdout.splitlines())) <= 80
     printed = invoke_command("matrices", "--json", folder=tmp_path, WAVETRIM_URL=server.url)
     assert json.loads(printed.stdout)[0]["id"] == matrix.id
-
-
-def test_a_unix_socket_is_an_address(unix_socket, files):
-    stored = invoke_command("upload", "A.npy", "--url", unix_socket, folder=files)
-    assert stored.exit_code == 0, stored.stderr
-    removed = invoke_command("rm", stored.stdout.strip(), "--url", unix_socket, folder=files)
-    assert removed.exit_code == 0, removed.stderr
