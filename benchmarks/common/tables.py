@@ -36,5 +36,7 @@ def show(value: float | None, form: str = ".2f") -> str:
 
 
 def show_ms(seconds: float | None) -> str:
-    """Milliseconds with three digits; empty for None."""
-    return show(None if seconds is None else seconds * 1e3, ".3g")
+    """Milliseconds: three digits, or all before the point; empty for None."""
+    if seconds is None:
+        return ""
+    return f"{seconds * 1e3:.0f}" if seconds >= 0.1 else f"{seconds * 1e3:.3g}"

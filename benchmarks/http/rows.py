@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.common.results import Results, read_results
-from benchmarks.common.tables import render_table
+from benchmarks.common.tables import render_table, show_ms
 from benchmarks.http.baselines import CUPY, NUMPY, OURS, OURS_LEASE
 from benchmarks.http.client import Load
 
@@ -107,12 +107,7 @@ def render_products(results: Sequence[Results[Row]]) -> str:
         measured = {row.size for row in one.rows if row.case == Case(row.size, DTYPE, 1)}
         for size in sorted({*SIZES, max(measured, default=0)} & measured):
             alone, crowd = (find_case(one, Case(size, DTYPE, some)) for some in (1, CLIENTS))
-            times = (_show_ms(alone[x].p50_seconds) if x in alone else "" for x in COLUMNS)
+            times = (show_ms(alone[x].p50_seconds) if x in alone else "" for x in COLUMNS)
             rates = (f"{crowd[x].rate:.0f}" if x in crowd else "" for x in (OURS, NUMPY))
             lines.append([one.machine, f"{size}²", *times, *rates])
     return render_table(HEAD, lines) if lines else ""
-
-
-def _show_ms(seconds: float) -> str:
-    """Milliseconds: three digits, or all before the point."""
-    return f"{seconds * 1e3:.0f}" if seconds >= 0.1 else f"{seconds * 1e3:.3g}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.common.results import Results, read_results
-from benchmarks.common.tables import render_table, show
+from benchmarks.common.tables import render_table, show, show_ms
 from benchmarks.jobs.service import Done, Used
 from benchmarks.jobs.trace import LOADS
 
@@ -144,7 +144,7 @@ def _list_cells(row: JobsRow) -> list[str]:
     used = (row.service_cpu_seconds, row.client_cpu_seconds)
     shares = (row.expected_error, row.expected_coverage)
     return [
-        *(show(None if one is None else 1e3 * one, ".3g") for one in seconds),
+        *map(show_ms, seconds),
         show(row.rate, ".0f"),
         *(show(None if one is None else 1e3 * one, ".2f") for one in used),
         *(show(one, ".0%") for one in shares),
