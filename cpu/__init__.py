@@ -22,6 +22,7 @@ for each block that the calling thread computes.
   no thread uses its arrays any more.
 - `native/blas.c`: a block as a product of matrices (gemm), or of matrix and vector (gemv). One row
   times B is cut along K: each thread reads whole rows of B, and the partial sums are added.
+- `native/streamed.c`: a block of a C that no cache holds, with a short K: written past the caches.
 - `native/bfloats.c`: a block of bfloat16, a part of K at a time: widened for BLAS, or by the CPU's
   tiles (AMX, `native/tiles.c`) if a short trial finds them faster.
 - `native/halves.c`: float16 widened, for checks (`halves`).

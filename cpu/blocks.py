@@ -7,8 +7,11 @@ square blocks pack little. `choose_grid` weighs the two.
 
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import numpy as np
+
+from wavetrim.native.element_types import BLAS_DTYPES
 from wavetrim.native.tuned import MIN_BLOCK_TERMS, NARROW_COLUMNS, NARROW_TIMES, WIDE_TIMES
 
 MAX_BLOCK_FLOPS: Final = 1 << 33  # operations
@@ -35,6 +38,16 @@ LEAST_SHARED: Final = 4
 LARGE: Final = 16
 """Least size of a block if a thread gets several, in smallest blocks (MIN_BLOCK_TERMS). Chosen:
 with smaller ones BLAS packs more."""
+
+STREAMED_K: Final = 16
+"""Longest K with which a C larger than the caches is written past them; with longer ones arithmetic
+is the limit. On two cores of a Xeon (L3 of 480 MiB) plain stores take 2.2 to 2.8 times as long with
+K ≤ 8; with 16 in float64 2.4, in float32 1.0 (4ee5e163)."""
+
+STREAMED_BYTES: Final = 64 << 20
+STREAMED_TIMES: Final = 4
+"""Least size of such a C, in bytes, and in times that of A and of B, which are read all the same.
+Chosen."""
 
 ROW_QUANTUM = 16
 COLUMN_QUANTUM = 32
@@ -68,6 +81,12 @@ class Block(NamedTuple):
     def depth(self) -> slice:
         """The range of K as a slice."""
         return slice(self.depth_start, self.depth_stop)
+
+
+def is_streamed(m: int, n: int, k: int, dtype: np.dtype[Any]) -> bool:
+    """Whether C threads write C[m,n] past the caches (native/streamed.c)."""
+    is_short = k <= STREAMED_K and STREAMED_TIMES * k <= min(m, n)
+    return is_short and dtype in BLAS_DTYPES and m * n * dtype.itemsize >= STREAMED_BYTES
 
 
 def cut_range(size: int, parts: int, quantum: int) -> list[tuple[int, int]]:

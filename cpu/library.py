@@ -8,8 +8,9 @@ from typing import Final
 
 from wavetrim.native.library import Library
 
-PRODUCT: Final = Struct("3P10q2d")
-"""`Product` of calls.h: addresses, strides by rows and by columns, n, k, item, kind, α, β."""
+PRODUCT: Final = Struct("3P11q2d")
+"""`Product` of calls.h: addresses, strides by rows and columns, n, k, item, kind, is_streamed, α,
+β."""
 
 
 class Report(ctypes.Structure):
@@ -23,7 +24,7 @@ _CALL: Final = c_void_p, c_void_p, c_char_p, c_int, c_void_p, c_char_p, c_int64
 CPU_LIBRARY: Final = Library(
     name="cpu",
     folder=Path(__file__).parent / "native",
-    source_names=("calls.c", "blas.c", "bfloats.c", "tiles.c", "halves.c"),
+    source_names=("calls.c", "blas.c", "streamed.c", "bfloats.c", "tiles.c", "halves.c"),
     header_names=("calls.h", "bfloats.h"),
     otherwise="products on the CPU run in Python threads, which is slower",
     signatures={

@@ -2,7 +2,7 @@
 
 For these our threads need not wake up. After another product of NumPy they are faster, too, because
 its threads spin for 0.1 s on the cores. Blocks are faster on a crowded machine, because a thread
-without a core delays only its own block.
+without a core delays only its own block, and where they write past the caches.
 """
 
 import time
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wavetrim.cpu.blocks import MAX_BLOCK_FLOPS, count_useful
+from wavetrim.cpu.blocks import MAX_BLOCK_FLOPS, count_useful, is_streamed
 from wavetrim.cpu.products import multiply_quietly
 from wavetrim.cpu.threads import usable_cores
 from wavetrim.native.element_types import BLAS_DTYPES
@@ -64,7 +64,9 @@ class NumpyProducts:
         if is_crowded:  # then NumPy computes in one thread
             return count_useful(m, n, k) < _LEAST_SHARED_BLOCKS
         ends_soon = 2 * m * n * k <= self._most_flops
-        return self._is_free and ends_soon and k > 1  # NumPy has one thread for K = 1
+        if not self._is_free or not ends_soon or k == 1:  # NumPy has one thread for K = 1
+            return False
+        return not is_streamed(m, n, k, dtype)
 
     def multiply(self, a: Matrix, b: Matrix, c: Matrix) -> None:
         """C ← A·B by BLAS's threads, also of stacks.

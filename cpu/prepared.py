@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from wavetrim.cpu.blocks import cut_blocks, cut_depth, is_small
+from wavetrim.cpu.blocks import cut_blocks, cut_depth, is_small, is_streamed
 from wavetrim.cpu.operands import lay_out
 from wavetrim.cpu.products import DTYPES
 from wavetrim.native.element_types import find_dtype
@@ -71,8 +71,9 @@ def prepare(a: Layout, b: Layout, c: Layout, threads: int) -> Prepared | None:
             return None
         usable += strides
         spans.append(item + (rows - 1) * strides[0] + (columns - 1) * strides[1])
-    numbers = *usable, n, k, item, NATIVE_DTYPES.index(dtype)
     deep = cut_depth(m, n, k, threads=threads)
+    streams = not deep and usable[-1] == item and is_streamed(m, n, k, dtype)
+    numbers = *usable, n, k, item, NATIVE_DTYPES.index(dtype), streams
     blocks = deep or cut_blocks(m, n, k, threads=threads)
     return Prepared(
         False, numbers, item, tuple(spans), max(m, n, k, *usable),

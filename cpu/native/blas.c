@@ -94,6 +94,7 @@ void multiply_block(const Blas* blas, const Product* product, const Block* block
         multiply_bfloats(blas, product, block, (float*)sum, memory);
         return;
     }
+    if (product->is_streamed && product->beta == 0 && multiply_streamed(blas, product, block, (char*)memory)) return;
     const int64_t top = block->row_start, left = block->column_start;
     const int64_t columns = block->column_stop - left, item = product->item;
     Work work = {

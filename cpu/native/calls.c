@@ -91,7 +91,7 @@ Call* begin_call(
         .task = {.help = help_call, .places = places}, .pool = pool, .blas = *blas, .product = *product,
         .sums = sums, .blocks = blocks, .count = count, .left = count,
     };
-    if (product->kind == BFLOATS) {
+    if (product->kind == BFLOATS || product->is_streamed) {
         call->memory = malloc((places + 1) * MEMORY_FLOATS * sizeof(float));
         if (call->memory == NULL) {
             free(call);

@@ -26,6 +26,7 @@ typedef struct {
     int64_t n, k;
     int64_t item;  // bytes of an element
     int64_t kind;
+    int64_t is_streamed;  // whether a row-major C is written past the caches where β is 0, with all of K
     double alpha, beta;
 } Product;
 
@@ -65,11 +66,14 @@ EXPORTED int multiply_at_once(
     Pool* pool, const Blas* blas, const Product* product, int helpers, char* sums, const Block* blocks,
     int64_t count);
 
-// Compute one block, into C if `sum` is NULL, else into `sum`, with the thread's own `memory` for
-// bfloat16.
+// Compute one block, into C if `sum` is NULL, else into `sum`, with the thread's own `memory` for bfloat16, and for
+// a C that is streamed.
 void multiply_block(const Blas* blas, const Product* product, const Block* block, char* sum, float* memory);
 
 enum { MEMORY_FLOATS = 3 * TEMPORARY_ELEMENTS };  // of `memory`: of A, of B and of their product
+
+// The same for a C that is streamed (streamed.c). Returns 0, with nothing done, where stores cannot bypass caches.
+int multiply_streamed(const Blas* blas, const Product* product, const Block* block, char* memory);
 
 // The same for bfloat16 (bfloats.c); `sum` is of floats.
 void multiply_bfloats(const Blas* blas, const Product* product, const Block* block, float* sum, float* memory);

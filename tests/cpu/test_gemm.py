@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.matrices import FLOATS, assert_product, draw_array
+from wavetrim.cpu import blocks
 from wavetrim.cpu.blas import find_blas
 from wavetrim.cpu.blocks import cut_depth
 from wavetrim.cpu.gemm import CpuPool
 from wavetrim.cpu.halves import widen_halves
+from wavetrim.cpu.prepared import prepare
 from wavetrim.native.element_types import find_limits
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -54,6 +56,30 @@ def test_integers_wrap_as_numpy_does(pool, shape, dtype):
     wide = factors[0] * (a.astype(object) @ b.astype(object)) + factors[1] * before.astype(object)
     bits = 8 * np.dtype(dtype).itemsize
     assert np.array_equal(c.astype(object) % 2**bits, wide % 2**bits)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize(
+    "shape", [(1003, 1100, 8), (2000, 2101, 2), (64, 20_021, 7), (20_021, 64, 7)]
+)
+def test_a_c_that_is_written_past_the_caches_is_right_and_so_is_what_lies_around_it(
+    pool, shape, dtype, monkeypatch
+):
+    monkeypatch.setattr(blocks, "STREAMED_BYTES", 0)
+    m, n, k = shape
+    assert blocks.is_streamed(m, n, k, np.dtype(dtype))
+    rng = np.random.default_rng(5)
+    a, b = draw_array(rng, (m, k), dtype), draw_array(rng, (k, n), dtype)
+    prepare.cache_clear()
+    for offset, gap, alpha in ((0, 0, 1.0), (1, 8, -2.0), (5, 8, -2.0)):
+        around = np.full((m + gap, n + gap), 7, dtype)
+        c = around[offset : offset + m, offset : offset + n]
+        c[...] = np.nan
+        pool.multiply(a, b, c, alpha=alpha)
+        assert_product(c, a, b, alpha=alpha)
+        c[...] = 7
+        assert np.all(around == 7)
+    prepare.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", ["int16", "uint16"])
