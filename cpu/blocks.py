@@ -41,8 +41,8 @@ with smaller ones BLAS packs more."""
 
 STREAMED_K: Final = 16
 """Longest K with which a C larger than the caches is written past them; with longer ones arithmetic
-is the limit. On two cores of a Xeon (L3 of 480 MiB) plain stores take 2.2 to 2.8 times as long with
-K ≤ 8; with 16 in float64 2.4, in float32 1.0 (4ee5e163)."""
+is the limit. On two cores of a Xeon (L3 of 480 MiB) plain stores take 1.7 to 3.2 times as long with
+K ≤ 8; with 16 in float64 3.1, in float32 1.4 to 1.7 (4ee5e163)."""
 
 STREAMED_BYTES: Final = 64 << 20
 STREAMED_TIMES: Final = 4
