@@ -278,10 +278,13 @@ def list_cuts(problem: PanelProblem, rates: Rates) -> Iterator[Cut]:
     depth = divide_up(k, DEPTH_PARTS * DEPTH_QUANTUM) * DEPTH_QUANTUM
     if k < LEAST_DEPTH or depth >= k or not problem.sums_in_parts:
         return
+    high, high_after_a = (_find_height(problem, rates, a_first=one) for one in (False, True))
+    cuts = dict[Cut, None]()
     for count, rows in sizes.items():
         a_first = count in A_FIRST_PANELS and not problem.b_resident
-        high = m if rows >= m else min(m, _find_height(problem, rates, a_first=a_first))
-        yield Cut(high, rows, depth, a_first)
+        first_rows = m if rows >= m else min(m, high_after_a if a_first else high)
+        cuts[Cut(first_rows, rows, depth, a_first)] = None
+    yield from cuts
 
 
 def _find_height(problem: PanelProblem, rates: Rates, *, a_first: bool) -> int:
