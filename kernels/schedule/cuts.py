@@ -90,20 +90,6 @@ class Rates:
     peers: int = 0
     peer_bytes_per_second: float = inf
 
-    def slow_copies(self, factor: float, split_seconds: float) -> "Rates":
-        """The rates while the CPU computes its part.
-
-        Args:
-            factor: Factor on the time of copies.
-            split_seconds: Time that a product on both GPU and CPU takes longer to start.
-        """
-        return replace(
-            self,
-            in_bytes_per_second=self.in_bytes_per_second / factor,
-            out_bytes_per_second=self.out_bytes_per_second / factor,
-            call_seconds=self.call_seconds + split_seconds,
-        )
-
     def find_wave_seconds(self, depth: int) -> float:
         """Seconds of a wave."""
         return self.wave_seconds + depth * self.depth_seconds

@@ -90,11 +90,17 @@ class GpuSide:
 
     def slow_copies(self, contention: Contention) -> "GpuSide":
         """The GPUs while the CPU computes other rows."""
-        factor, start_seconds = contention.copies, contention.start_seconds
-        members = (
-            replace(one, rates=one.rates.slow_copies(factor, start_seconds)) for one in self.members
-        )
-        return replace(self, members=tuple(members))
+
+        def slow(rates: Rates) -> Rates:
+            return replace(
+                rates,
+                in_bytes_per_second=rates.in_bytes_per_second / contention.copies,
+                out_bytes_per_second=rates.out_bytes_per_second / contention.copies,
+                call_seconds=rates.call_seconds + contention.start_seconds,
+            )
+
+        members = tuple(replace(one, rates=slow(one.rates)) for one in self.members)
+        return replace(self, members=members)
 
 
 def choose_side(

@@ -285,10 +285,8 @@ class Queue:
 
     def list_first(self, most: int) -> list[Attempt]:
         """The products to begin next, in order."""
-        seen = [
-            attempt for kinds in self._waiting.values() for attempts in kinds.values()
-            for attempt in attempts[:most]
-        ]  # fmt: skip
+        kinds = [kind for of_caller in self._waiting.values() for kind in of_caller.values()]
+        seen = [attempt for kind in kinds for attempt in kind[:most]]
         return seen if len(seen) < 2 else rank(seen, self._served, now=read_clock(), most=most)
 
     def _forget(self) -> None:

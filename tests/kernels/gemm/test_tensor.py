@@ -1,5 +1,7 @@
 """The tensor kernels: errors against cuBLAS, elements beyond bfloat16, limits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -189,7 +191,8 @@ def test_the_pipeline_streams_a_product_through_the_tensor_kernel(open_pipeline)
 def test_an_infinity_in_b_reaches_every_panel(shape, stretch, steps_of_b, row, open_pipeline):
     m, n, k = shape
     problem = PanelProblem(m, n, k, 4, 128, 128, 32, 7, TENSOR.term_item_bytes)
-    rates = RATES.slow_copies(stretch, split_seconds=0.0)
+    rate = RATES.in_bytes_per_second / stretch
+    rates = replace(RATES, in_bytes_per_second=rate, out_bytes_per_second=rate)
     plan = plan_steps(problem, rates, 1 << 30)
     steps = plan.steps
     assert len({step.rows for step in steps}) > 1
