@@ -7,11 +7,8 @@ square blocks pack little. `choose_grid` weighs the two.
 
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import numpy as np
-
-from wavetrim.native.element_types import BLAS_DTYPES
 from wavetrim.native.tuned import MIN_BLOCK_TERMS, NARROW_COLUMNS, NARROW_TIMES, WIDE_TIMES
 
 MAX_BLOCK_FLOPS: Final = 1 << 33  # operations
@@ -83,10 +80,10 @@ class Block(NamedTuple):
         return slice(self.depth_start, self.depth_stop)
 
 
-def is_streamed(m: int, n: int, k: int, dtype: np.dtype[Any]) -> bool:
-    """Whether C threads write C[m,n] past the caches (native/streamed.c)."""
+def is_streamed(m: int, n: int, k: int, item_bytes: int) -> bool:
+    """Whether C threads write C[m,n], of a type that BLAS has, past the caches (streamed.c)."""
     is_short = k <= STREAMED_K and STREAMED_TIMES * k <= min(m, n)
-    return is_short and dtype in BLAS_DTYPES and m * n * dtype.itemsize >= STREAMED_BYTES
+    return is_short and m * n * item_bytes >= STREAMED_BYTES
 
 
 def cut_range(size: int, parts: int, quantum: int) -> list[tuple[int, int]]:

@@ -66,7 +66,7 @@ class NumpyProducts:
         ends_soon = 2 * m * n * k <= self._most_flops
         if not self._is_free or not ends_soon or k == 1:  # NumPy has one thread for K = 1
             return False
-        return not is_streamed(m, n, k, dtype)
+        return not is_streamed(m, n, k, dtype.itemsize)
 
     def multiply(self, a: Matrix, b: Matrix, c: Matrix) -> None:
         """C ← A·B by BLAS's threads, also of stacks.

@@ -9,7 +9,7 @@ import numpy as np
 from wavetrim.cpu.blocks import cut_blocks, cut_depth, is_small, is_streamed
 from wavetrim.cpu.operands import lay_out
 from wavetrim.cpu.products import DTYPES
-from wavetrim.native.element_types import find_dtype
+from wavetrim.native.element_types import BLAS_DTYPES, find_dtype
 from wavetrim.native.plain import Matrix
 
 NATIVE_DTYPES: Final = tuple(
@@ -72,7 +72,8 @@ def prepare(a: Layout, b: Layout, c: Layout, threads: int) -> Prepared | None:
         usable += strides
         spans.append(item + (rows - 1) * strides[0] + (columns - 1) * strides[1])
     deep = cut_depth(m, n, k, threads=threads)
-    streams = not deep and usable[-1] == item and is_streamed(m, n, k, dtype)
+    by_rows = dtype in BLAS_DTYPES and usable[-1] == item
+    streams = by_rows and not deep and is_streamed(m, n, k, item)
     numbers = *usable, n, k, item, NATIVE_DTYPES.index(dtype), streams
     blocks = deep or cut_blocks(m, n, k, threads=threads)
     return Prepared(

@@ -67,7 +67,7 @@ def test_a_c_that_is_written_past_the_caches_is_right_and_so_is_what_lies_around
 ):
     monkeypatch.setattr(blocks, "STREAMED_BYTES", 0)
     m, n, k = shape
-    assert blocks.is_streamed(m, n, k, np.dtype(dtype))
+    assert blocks.is_streamed(m, n, k, np.dtype(dtype).itemsize)
     rng = np.random.default_rng(5)
     a, b = draw_array(rng, (m, k), dtype), draw_array(rng, (k, n), dtype)
     prepare.cache_clear()

@@ -111,6 +111,19 @@ def test_a_job_that_runs_is_read_as_running_until_its_row_says_that_it_has_ended
     assert jobs.count_by_state()[JobState.RUNNING] == 0
 
 
+def test_jobs_beyond_the_most_are_forgotten_with_their_labels_the_oldest_first(
+    database, jobs, request_of
+):
+    old, new, queued = (post(jobs, request_of(labels=["night", name]))[0] for name in "abc")
+    for job in (old, new):
+        jobs.request_cancel(job.id)
+    assert jobs.expire(3600.0, start=0.0, most=1) == 1
+    assert [job.id for job in jobs.page(labels=["night"])[0]] == [queued.id, new.id]
+    with database.connect() as connection:
+        labels = list(connection.scalars(text("SELECT label FROM job_labels ORDER BY label")))
+    assert labels == ["b", "c", "night", "night"]
+
+
 def test_nothing_changes_a_finished_job(jobs, add, succeed):
     job = begin(jobs, add())
     succeed(job)
