@@ -15,7 +15,7 @@ from tests.service.api.wire.wire_server import make_head
 
 ARRAY = np.random.default_rng(0).random((1024, 2048))
 CONTENT = encode_npy(ARRAY)
-IDLE_SECONDS = 1.0
+IDLE_SECONDS = 2.0
 ARENA, FILE = "268435456", "0"
 """Bytes of an arena that has room for the array, and of none."""
 
