@@ -140,11 +140,10 @@ class Dispatcher:
             a, b, *rest = operands = [find_operand(*one, stored, jobs) for one in named]
             c = rest[0] if rest else None
             problem, stack = check_operands(a, b, c, alpha=asked["alpha"], beta=asked["beta"])
-            result = Layout(problem.m, problem.n, problem.dtype, stack=stack)
-            matrices.describe(result)  # refuses one that is too large
+            shape = problem.m, problem.n, problem.dtype, stack
+            matrices.find_size(Layout(*shape[:3], stack=stack))  # refuses one that is too large
             product = make_product(asked, operands)
             await self.live.engines.plans.plan_once(product)
-            shape = problem.m, problem.n, problem.dtype, stack
             # It has waited since now: others were served while this one was planned.
             posted.append((replace(job, shape=shape, created_at=read_clock()), product))
         self._check_count(tenant, len(posted))

@@ -90,8 +90,7 @@ class LiveJob(Attempt):
 
     def call_later(self, seconds: float, function: Callable[..., object], *args: object) -> None:
         """Call something after some time, unless the job has ended by then."""
-        loop = asyncio.get_running_loop()
-        self.timers.append(loop.call_later(seconds, function, *args))
+        self.timers.append(asyncio.get_running_loop().call_later(seconds, function, *args))
 
     async def run_tries(self) -> Job | None:
         """Run the job, once it was taken from the queue.

@@ -117,8 +117,7 @@ class EngineQueue(RunningProducts):
         limit = f"{self.settings.job_timeout_seconds:g} s (job_timeout_seconds)"
         reason = f"the product took longer than {limit}"
         # A GPU may hang where the CPU does not; the CPU is only slow.
-        may_repeat = bool(self.here.devices)
-        self.stop(attempt, make_failure("timeout", reason, retryable=may_repeat))
+        self.stop(attempt, make_failure("timeout", reason, retryable=bool(self.here.devices)))
 
     async def _end_run(
         self, attempt: Attempt, engine: AnyEngine, final: asyncio.Future[Message]

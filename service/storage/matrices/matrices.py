@@ -94,8 +94,8 @@ class MatrixStore:
             self.cache.drop, self.checks.intact.drop, self._known.drop
         ]  # fmt: skip
 
-    def describe(self, layout: Layout, *, owner: str = "", on_disk: bool = True) -> Matrix:
-        """A new matrix, or stack, that takes no memory and no file yet.
+    def find_size(self, layout: Layout) -> tuple[int, int]:
+        """Where the elements of a new matrix would begin in its file, and the bytes of that.
 
         Raises:
             BodyTooLarge: It would be larger than a matrix may be.
@@ -105,6 +105,11 @@ class MatrixStore:
         if size_bytes > self.max_matrix_bytes:
             limit = f"at most {self.max_matrix_bytes} bytes (max_matrix_bytes)"
             raise BodyTooLarge("matrix size", size_bytes, limit)
+        return offset_bytes, size_bytes
+
+    def describe(self, layout: Layout, *, owner: str = "", on_disk: bool = True) -> Matrix:
+        """A new matrix, or stack, that takes no memory and no file yet; raises as `find_size`."""
+        offset_bytes, size_bytes = self.find_size(layout)
         name = uuid.uuid4().hex[:30]
         return Matrix(
             layout.rows, layout.columns, layout.dtype, layout.fortran_order, offset_bytes,
